@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host knows of a compiled kernel. Each generated/kernels/*.cu exports one record; the table of
-// families is generated/kernels.cpp (CUDA builds) or empty (builds without CUDA).
+// What the host knows of a compiled kernel. Each generated/kernels/*.cu exports one record; the
+// table of families is generated/kernels.cpp (CUDA builds) or empty (builds without CUDA).
 #pragma once
 
 #include <cstdint>
 
 namespace xqa {
 
+struct DecodeParams;  // kernels/common/params.h
+using KernelFunction = void (*)(DecodeParams);
+
 struct KernelRecord {
-  const char* name;        // mma_sync_d128_r8_qf16_kvf16_mf16
-  const void* function;    // address of the __global__ function's host stub
-  int32_t row_tile;        // query rows of one tile: 8, 16, 32 or 64
-  int32_t tile_tokens;     // KV tokens that one warp team takes at a time
-  int32_t teams;           // warp teams of a block; each takes its own tokens or its own KV head
-  int32_t max_head_group;  // most KV heads that one block takes side by side: 1, 2 or 4
+  const char* name;         // mma_sync_d128_r8_qf16_kvf16_mf16
+  KernelFunction function;  // the __global__ function's host stub
+  int32_t row_tile;         // query rows of one tile: 8, 16, 32 or 64
+  int32_t tile_tokens;      // KV tokens that one warp team takes at a time
+  int32_t teams;            // warp teams of a block; each takes its own tokens or its own KV head
+  int32_t max_head_group;   // most KV heads that one block takes side by side: 1, 2 or 4
   int32_t threads;
-  int32_t smem_bytes;      // dynamic shared memory of a block
+  int32_t smem_bytes;  // dynamic shared memory of a block
 };
 
 inline constexpr int kRowTiles[] = {8, 16, 32, 64};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decode problem with every default resolved and every host-side rule checked. Both the host reference and
-// the launch path read only this; neither sees the public structs.
+// A decode problem with every default resolved and every host-side rule checked. Both the host
+// reference and the launch path read only this; neither sees the public structs.
 #pragma once
 
 #include <cstdint>
@@ -50,16 +50,17 @@ struct Problem {
   size_t workspace_bytes;
   uint32_t flags;
 
-  int32_t rows() const { return key.group_size * q_tokens; }            // query rows of one KV head
-  int32_t maskWords() const { return (q_tokens + 31) / 32; }            // uint32 words of a mask row
+  int32_t rows() const { return key.group_size * q_tokens; }  // query rows of one KV head
+  int32_t maskWords() const { return (q_tokens + 31) / 32; }  // uint32 words of a mask row
   int64_t capacityTokens() const { return int64_t(page_tokens) * max_pages; }  // longest seq_len
 };
 
 // Checks a shape against a key and resolves its defaults into problem (tensors become NULL).
-xqaStatus_t checkShape(const Key& key, const xqaDecodeShape_t* shape, Problem* problem, Diagnostic& diagnostic);
+xqaStatus_t checkShape(const Key& key, const xqaDecodeShape_t* shape, Problem* problem,
+                       Diagnostic& diagnostic);
 
-// Checks the pointers and their combinations and copies them into a problem that checkShape has filled.
-// Workspace is checked by the caller, who knows the plan.
+// Checks the pointers and their combinations and copies them into a problem that checkShape has
+// filled. Workspace is checked by the caller, who knows the plan.
 xqaStatus_t checkArgs(const xqaDecodeArgs_t* args, Problem* problem, Diagnostic& diagnostic);
 
 }  // namespace xqa

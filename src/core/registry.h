@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The registry: one constant row per variant, sorted by packed key. Rows come from generated/registry.cpp.
+// The registry: one constant row per variant, sorted by packed key. Rows come from
+// generated/registry.cpp.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,9 @@
 
 // The public opaque type. No pointers inside: the table needs no relocation.
 struct xqaVariant {
-  uint64_t packed_key;      // packKey(): orders the table
-  int16_t family;           // index into kernelFamilies(), -1 for the host backend
-  char name[46];            // zero-terminated
+  uint64_t packed_key;  // packKey(): orders the table
+  int16_t family;       // index into kernelFamilies(), -1 for the host backend
+  char name[46];        // zero-terminated
 };
 
 namespace xqa {
@@ -25,16 +26,18 @@ struct Key {  // xqaVariantKey_t with its defaults resolved
   xqaBackend_t backend;
 };
 
-// Field order is sort order: backend, head_dim, q_dtype, kv_dtype, math_dtype, group_size. Every field must be
-// in its public range (checked by resolveKey).
+// Field order is sort order: backend, head_dim, q_dtype, kv_dtype, math_dtype, group_size. Every
+// field must be in its public range (checked by resolveKey).
 constexpr uint64_t packKey(const Key& key) {
-  return (uint64_t(key.backend) << 48) | (uint64_t(key.head_dim) << 32) | (uint64_t(key.q_dtype) << 28) |
-         (uint64_t(key.kv_dtype) << 24) | (uint64_t(key.math_dtype) << 20) | uint64_t(key.group_size);
+  return (uint64_t(key.backend) << 48) | (uint64_t(key.head_dim) << 32) |
+         (uint64_t(key.q_dtype) << 28) | (uint64_t(key.kv_dtype) << 24) |
+         (uint64_t(key.math_dtype) << 20) | uint64_t(key.group_size);
 }
 
 constexpr Key unpackKey(uint64_t packed) {
-  return Key{int32_t(packed >> 32 & 0xFFFF), int32_t(packed & 0xFFFFF), xqaDtype_t(packed >> 28 & 0xF),
-             xqaDtype_t(packed >> 24 & 0xF), xqaDtype_t(packed >> 20 & 0xF), xqaBackend_t(packed >> 48)};
+  return Key{int32_t(packed >> 32 & 0xFFFF), int32_t(packed & 0xFFFFF),
+             xqaDtype_t(packed >> 28 & 0xF), xqaDtype_t(packed >> 24 & 0xF),
+             xqaDtype_t(packed >> 20 & 0xF), xqaBackend_t(packed >> 48)};
 }
 
 // generated/registry.cpp
@@ -42,7 +45,8 @@ extern const xqaVariant kVariants[];
 extern const uint32_t kVariantCount;
 extern const char kMatrixHash[];  // hex digest of generated/variants.csv
 
-// A rule of codegen/matrix.py that excludes tuples, for xqaExplainKey. A field of 0 matches every value.
+// A rule of codegen/matrix.py that excludes tuples, for xqaExplainKey. A field of 0 matches every
+// value.
 struct ExclusionRule {
   Key match;           // group_size: 0 only
   const char* reason;  // a sentence
@@ -50,8 +54,8 @@ struct ExclusionRule {
 extern const ExclusionRule kExclusionRules[];
 extern const uint32_t kExclusionRuleCount;
 
-// Copies a public key and resolves its defaults (backend DEFAULT stays). False if struct_size or an enum is out
-// of range; head_dim and group_size are not judged beyond 1..65535.
+// Copies a public key and resolves its defaults (backend DEFAULT stays). False if struct_size or an
+// enum is out of range; head_dim and group_size are not judged beyond 1..65535.
 bool resolveKey(const xqaVariantKey_t* key, Key* out);
 
 // Exact lookup; key.backend must not be DEFAULT. NULL if there is none.

@@ -6,8 +6,9 @@
 
 namespace xqa {
 
-// Computes a checked problem. No allocation: works in two passes over the keys of each row (maximum and
-// denominator, then the weighted sum) with fixed-size buffers. Cannot fail.
+// Computes a checked problem. No allocation: goes twice over the keys of each row, first for the
+// maximum, then for the denominator and the weighted sum, with fixed-size buffers on the stack
+// (under 256 KiB). Cannot fail.
 void referenceDecode(const Problem& problem);
 
 }  // namespace xqa

@@ -14,16 +14,14 @@ xqaStatus_t queryDevice(int32_t device, xqaDeviceInfo_t* info, Diagnostic& diagn
 xqaStatus_t prepareFamily(const KernelFamily& family, int32_t device, Diagnostic& diagnostic);
 
 // Bytes of workspace that launchDecode needs; the problem's tensors are not read.
-size_t decodeWorkspaceBytes(const KernelFamily& family, const xqaDeviceInfo_t& device, const Problem& problem);
+size_t decodeWorkspaceBytes(const KernelFamily& family, const xqaDeviceInfo_t& device,
+                            const Problem& problem);
 
 // Launches a checked problem. The workspace has been checked against decodeWorkspaceBytes.
-xqaStatus_t launchDecode(const KernelFamily& family, const xqaDeviceInfo_t& device, const Problem& problem,
-                         xqaStream_t stream, Diagnostic& diagnostic);
+xqaStatus_t launchDecode(const KernelFamily& family, const xqaDeviceInfo_t& device,
+                         const Problem& problem, xqaStream_t stream, Diagnostic& diagnostic);
 
 // Launches a merge whose arguments have been checked and whose defaults have been resolved.
 xqaStatus_t launchMerge(const xqaMergeArgs_t& args, xqaStream_t stream, Diagnostic& diagnostic);
-
-// Toolkit that compiled the kernels: "CUDA 13.0, ptxas 13.0.88", or "no CUDA".
-const char* toolkitDescription();
 
 }  // namespace xqa
