@@ -6,12 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/diagnostic.h"
 #include "xqa/xqa.h"
 
 // The public opaque type. No pointers inside: the table needs no relocation.
 struct xqaVariant {
   uint64_t packed_key;  // packKey(): orders the table
-  int16_t family;       // index into kernelFamilies(), -1 for the host backend
+  int16_t family;       // for kernelFamily(); -1 for the host backend
   char name[46];        // zero-terminated
 };
 
@@ -54,12 +55,28 @@ struct ExclusionRule {
 extern const ExclusionRule kExclusionRules[];
 extern const uint32_t kExclusionRuleCount;
 
-// Copies a public key and resolves its defaults (backend DEFAULT stays). False if struct_size or an
-// enum is out of range; head_dim and group_size are not judged beyond 1..65535.
+// Compute capabilities that a key's backend serves, 10 * major + minor. Both 0: needs no GPU; max 0:
+// no upper bound.
+struct SmRange {
+  int32_t min;
+  int32_t max;
+};
+SmRange smRange(const Key& key);
+
+// Copies a public key and resolves its defaults (backend DEFAULT stays). Refuses a struct_size or an
+// enum out of range; head_dim and group_size are not judged beyond 1..65535.
+xqaStatus_t readKey(const xqaVariantKey_t* key, Key* out, Diagnostic& diagnostic);
+
+// The same without a sentence; false if the key is refused.
 bool resolveKey(const xqaVariantKey_t* key, Key* out);
 
 // Exact lookup; key.backend must not be DEFAULT. NULL if there is none.
 const xqaVariant* findExact(const Key& key);
+
+// Exact lookup for a device; NULL means that there is none, and any compute capability is right.
+// Backend DEFAULT takes the fastest GPU backend that serves the device, or the host backend if
+// there is none. NOT_FOUND or ARCH_UNSUPPORTED on failure.
+xqaStatus_t findVariant(const Key& key, const xqaDeviceInfo_t* device, const xqaVariant** out);
 
 // True if the pointer is a row of kVariants.
 bool isVariant(const xqaVariant* variant);

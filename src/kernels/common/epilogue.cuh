@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a row's maximum, denominator and weighted sum to the output and the LSE.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <math_constants.h>
+
+#include "kernels/common/schedule.cuh"
+
+namespace xqa {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+
+// exp2(a - b) where b >= a; two minus infinities are no weight at all.
+__device__ __forceinline__ float weightLog2(float a, float b) {
+  return a == -CUDART_INF_F ? 0.0f : exp2f(a - b);
+}
+
+struct OutputRow {
+  int64_t out;   // element offset of out[row][0]
+  float factor;  // multiplies the weighted sum
+};
+
+// row: index in the tile's row block. The thread with writes_lse also writes the row's LSE.
+__device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Cursor& c, int row,
+                                               float max_log2, float sum, bool writes_lse) {
+  const int global_row = c.rowBlock(p) * p.row_tile + row;
+  const int token = global_row / p.group_size;
+  const int head = c.kvHead(p) * p.group_size + global_row % p.group_size;
+  if (p.sinks != nullptr) {
+    const float sink = p.sinks[head] * kLog2E;
+    const float top = fmaxf(max_log2, sink);
+    if (top != -CUDART_INF_F) {
+      sum = sum * weightLog2(max_log2, top) + weightLog2(sink, top);
+      if (isnan(sink)) sum = sink;
+    }
+    max_log2 = top;
+  }
+  if (writes_lse && p.lse != nullptr) {
+    p.lse[(c.request.row0 + token) * p.num_q_heads + head] =
+        sum == 0.0f ? -CUDART_INF_F : (max_log2 + log2f(sum)) * kLn2;
+  }
+  OutputRow result;
+  const int64_t base = p.q_offsets != nullptr ? c.request.row0 * p.out_strides.token
+                                              : c.request_index * p.out_strides.batch;
+  result.out = base + token * p.out_strides.token + head * p.out_strides.head;
+  float scale = p.out_scale != nullptr ? *p.out_scale : 1.0f;
+  if (p.v_scale != nullptr) scale *= p.v_scale[c.kvHead(p) * p.v_scale_stride];
+  result.factor = sum == 0.0f ? 0.0f : scale / sum;
+  return result;
+}
+
+__device__ __forceinline__ void storeElement(const DecodeParams& p, int64_t offset, float value) {
+  if (p.out_is_e4m3) {
+    static_cast<__nv_fp8_e4m3*>(p.out)[offset] = __nv_fp8_e4m3(value);
+  } else if (p.query_is_bf16) {
+    static_cast<__nv_bfloat16*>(p.out)[offset] = __float2bfloat16(value);
+  } else {
+    static_cast<__half*>(p.out)[offset] = __float2half(value);
+  }
+}
+
+__device__ __forceinline__ bool rowExists(const DecodeParams& p, const Cursor& c, int row) {
+  return c.rowBlock(p) * p.row_tile + row < c.request.tokens * p.group_size;
+}
+
+// A partial result in the workspace: weighted sums [row_tile][head_dim], then maxima (log2) and
+// denominators [row_tile] each. Slot 0 of a block: the segment that holds its first tile; slot 1:
+// its last segment.
+__device__ __forceinline__ float* partialSlot(const DecodeParams& p, int block, int slot) {
+  return p.workspace + (int64_t(block) * 2 + slot) * p.row_tile * (p.head_dim + 2);
+}
+
+__device__ __forceinline__ void dependencyWait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void launchDependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+}  // namespace xqa
