@@ -6,7 +6,6 @@
 namespace xqa {
 namespace {
 
-constexpr int32_t kMaxKeySize = 65535;  // what packKey holds of head_dim
 constexpr xqaBackend_t kFastestFirst[] = {XQA_BACKEND_SM90, XQA_BACKEND_MMA_SYNC};
 
 xqaStatus_t checkKeySize(const char* name, int32_t value, Diagnostic& diagnostic) {
@@ -20,10 +19,6 @@ xqaStatus_t checkOperandDtype(const char* name, int32_t dtype, Diagnostic& diagn
   if (dtype >= XQA_DTYPE_DEFAULT && dtype <= XQA_DTYPE_E4M3) return XQA_STATUS_SUCCESS;
   return diagnostic.fail(XQA_STATUS_INVALID_ARGUMENT, "%s is %d (%s): it must be q_dtype or E4M3",
                          name, dtype, dtypeName(dtype));
-}
-
-bool serves(const SmRange& range, int32_t sm) {
-  return sm >= range.min && (range.max == 0 || sm <= range.max);
 }
 
 }  // namespace

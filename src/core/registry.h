@@ -44,7 +44,7 @@ constexpr Key unpackKey(uint64_t packed) {
 // generated/registry.cpp
 extern const xqaVariant kVariants[];
 extern const uint32_t kVariantCount;
-extern const char kMatrixHash[];  // hex digest of generated/variants.csv
+extern const char kMatrixHash[];  // first 16 hex digits of the SHA-256 of generated/variants.csv
 
 // A rule of codegen/matrix.py that excludes tuples, for xqaExplainKey. A field of 0 matches every
 // value.
@@ -55,16 +55,22 @@ struct ExclusionRule {
 extern const ExclusionRule kExclusionRules[];
 extern const uint32_t kExclusionRuleCount;
 
-// Compute capabilities that a key's backend serves, 10 * major + minor. Both 0: needs no GPU; max 0:
-// no upper bound.
+// Compute capabilities that a key's backend serves, 10 * major + minor. Both 0: needs no GPU; max
+// 0: no upper bound.
 struct SmRange {
   int32_t min;
   int32_t max;
 };
 SmRange smRange(const Key& key);
 
-// Copies a public key and resolves its defaults (backend DEFAULT stays). Refuses a struct_size or an
-// enum out of range; head_dim and group_size are not judged beyond 1..65535.
+constexpr bool serves(const SmRange& range, int32_t sm) {
+  return sm >= range.min && (range.max == 0 || sm <= range.max);
+}
+
+constexpr int32_t kMaxKeySize = 65535;  // of head_dim and group_size: packKey holds no more
+
+// Copies a public key and resolves its defaults (backend DEFAULT stays). Refuses a struct_size or
+// an enum out of range; head_dim and group_size are not judged beyond 1..kMaxKeySize.
 xqaStatus_t readKey(const xqaVariantKey_t* key, Key* out, Diagnostic& diagnostic);
 
 // The same without a sentence; false if the key is refused.

@@ -87,6 +87,22 @@ __device__ __forceinline__ uint32_t pack(float low, float high) {
   }
 }
 
+template <bool kBf16>
+__device__ __forceinline__ float unpack(uint32_t low) {
+  const uint16_t bits = static_cast<uint16_t>(low);
+  if constexpr (kBf16) {
+    return __bfloat162float(__ushort_as_bfloat16(bits));
+  } else {
+    return __half2float(__ushort_as_half(bits));
+  }
+}
+
+__device__ __forceinline__ uint32_t loadShared32(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+
 // Two e4m3 codes (low 16 bits) to f16 or bf16, exactly; 0x7F and 0xFF give NaN.
 template <bool kBf16>
 __device__ __forceinline__ uint32_t widenE4m3(uint32_t codes) {

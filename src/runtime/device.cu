@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "core/struct_io.h"
 #include "kernels/combine/combine.h"
 #include "runtime/runtime.h"
 
@@ -31,6 +30,7 @@ xqaStatus_t queryDevice(int32_t device, xqaDeviceInfo_t* info, Diagnostic& diagn
                                cudaGetErrorString(error));
   }
   xqaDeviceInfo_t result{};
+  result.struct_size = sizeof(result);
   result.device = device;
   result.sm = properties.major * 10 + properties.minor;
   result.sm_count = properties.multiProcessorCount;
@@ -40,7 +40,7 @@ xqaStatus_t queryDevice(int32_t device, xqaDeviceInfo_t* info, Diagnostic& diagn
   result.driver_version = driver;
   result.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   std::strncpy(result.name, properties.name, sizeof(result.name) - 1);
-  writeStruct(result, info);
+  *info = result;
   return XQA_STATUS_SUCCESS;
 }
 

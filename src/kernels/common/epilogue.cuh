@@ -30,13 +30,12 @@ __device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Curs
   const int global_row = c.rowBlock(p) * p.row_tile + row;
   const int token = global_row / p.group_size;
   const int head = c.kvHead(p) * p.group_size + global_row % p.group_size;
+  float keep = 1.0f;  // the weighted sum is relative to the old maximum
   if (p.sinks != nullptr) {
     const float sink = p.sinks[head] * kLog2E;
     const float top = fmaxf(max_log2, sink);
-    if (top != -CUDART_INF_F) {
-      sum = sum * weightLog2(max_log2, top) + weightLog2(sink, top);
-      if (isnan(sink)) sum = sink;
-    }
+    keep = weightLog2(max_log2, top);
+    sum = sum * keep + weightLog2(sink, top);
     max_log2 = top;
   }
   if (writes_lse && p.lse != nullptr) {
@@ -49,7 +48,7 @@ __device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Curs
   result.out = base + token * p.out_strides.token + head * p.out_strides.head;
   float scale = p.out_scale != nullptr ? *p.out_scale : 1.0f;
   if (p.v_scale != nullptr) scale *= p.v_scale[c.kvHead(p) * p.v_scale_stride];
-  result.factor = sum == 0.0f ? 0.0f : scale / sum;
+  result.factor = sum == 0.0f ? 0.0f : scale * keep / sum;
   return result;
 }
 
