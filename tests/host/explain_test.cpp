@@ -177,7 +177,9 @@ TEST(Explain, CutsTheTextLikeSnprintf) {
     EXPECT_EQ(xqaExplainKey(&key, &device, text.data(), capacity), whole.size());
     const size_t kept = capacity == 0 ? 0 : std::min(capacity - 1, whole.size());
     EXPECT_EQ(std::string(text.data(), kept), whole.substr(0, kept));
-    if (capacity > 0) EXPECT_EQ(text[kept], '\0');
+    if (capacity > 0) {
+      EXPECT_EQ(text[kept], '\0');
+    }
     const auto written = static_cast<std::ptrdiff_t>(capacity == 0 ? 0 : kept + 1);
     EXPECT_EQ(std::count(text.begin() + written, text.end(), '#'),
               static_cast<std::ptrdiff_t>(text.size()) - written);
@@ -246,7 +248,9 @@ TEST(Explain, AgreesWithFind) {
       ASSERT_NE(nearest, std::string::npos) << text;
       const std::string name = text.substr(nearest + 10, text.size() - nearest - 11);
       EXPECT_EQ(names.count(name), 1u) << text;
-      if (sm == 75) EXPECT_EQ(name.rfind("host_", 0), 0u) << text;
+      if (sm == 75) {
+        EXPECT_EQ(name.rfind("host_", 0), 0u) << text;
+      }
     }
   }
   EXPECT_EQ(seen.size(), 3u);

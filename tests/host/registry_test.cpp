@@ -54,7 +54,9 @@ xqaDeviceInfo_t deviceOf(int32_t sm) {
 TEST(Registry, IsSortedAndUnique) {
   std::set<std::string> names;
   for (uint32_t i = 0; i < kVariantCount; ++i) {
-    if (i > 0) ASSERT_LT(kVariants[i - 1].packed_key, kVariants[i].packed_key) << i;
+    if (i > 0) {
+      ASSERT_LT(kVariants[i - 1].packed_key, kVariants[i].packed_key) << i;
+    }
     ASSERT_NE(std::memchr(kVariants[i].name, 0, sizeof(kVariants[i].name)), nullptr) << i;
     EXPECT_TRUE(names.insert(kVariants[i].name).second) << kVariants[i].name;
   }
@@ -146,7 +148,9 @@ TEST(Lookup, FindsNoNeighbourThatIsNotThere) {
   const auto expectExact = [&](const Key& key) {
     const xqaVariant* found = findExact(key);
     ASSERT_EQ(found != nullptr, isInMatrix(key)) << packKey(key);
-    if (found != nullptr) ASSERT_EQ(found->packed_key, packKey(key));
+    if (found != nullptr) {
+      ASSERT_EQ(found->packed_key, packKey(key));
+    }
     absent += found == nullptr;
   };
   for (const Key& row : allKeys()) {
