@@ -218,10 +218,7 @@ size_t explainKey(const xqaVariantKey_t* key, const xqaDeviceInfo_t* device, cha
     addFound(out, *found, wanted, known_device != nullptr);
     return out.length();
   }
-  // With no backend given, what matters is the backend that serves the most keys and devices.
-  if (wanted.backend == XQA_BACKEND_DEFAULT) {
-    wanted.backend = known_device != nullptr ? XQA_BACKEND_MMA_SYNC : XQA_BACKEND_HOST;
-  }
+  if (wanted.backend == XQA_BACKEND_DEFAULT) wanted.backend = defaultBackend(known_device);
   if (status == XQA_STATUS_ARCH_UNSUPPORTED) {
     addUnserved(out, wanted, known_device);
   } else {

@@ -6,8 +6,6 @@
 namespace xqa {
 namespace {
 
-constexpr xqaBackend_t kFastestFirst[] = {XQA_BACKEND_SM90, XQA_BACKEND_MMA_SYNC};
-
 xqaStatus_t checkKeySize(const char* name, int32_t value, Diagnostic& diagnostic) {
   if (value >= 1 && value <= kMaxKeySize) return XQA_STATUS_SUCCESS;
   return diagnostic.fail(XQA_STATUS_INVALID_ARGUMENT, "%s is %d: it must be from 1 to %d", name,
@@ -79,19 +77,13 @@ const xqaVariant* findExact(const Key& key) {
   return row->packed_key == wanted ? row : nullptr;
 }
 
+xqaBackend_t defaultBackend(const xqaDeviceInfo_t* device) {
+  return device != nullptr ? XQA_BACKEND_MMA_SYNC : XQA_BACKEND_HOST;
+}
+
 xqaStatus_t findVariant(const Key& key, const xqaDeviceInfo_t* device, const xqaVariant** out) {
   Key resolved = key;
-  if (key.backend == XQA_BACKEND_DEFAULT && device != nullptr) {
-    xqaStatus_t status = XQA_STATUS_NOT_FOUND;
-    for (const xqaBackend_t backend : kFastestFirst) {
-      resolved.backend = backend;
-      const xqaStatus_t answer = findVariant(resolved, device, out);
-      if (answer == XQA_STATUS_SUCCESS) return answer;
-      if (answer == XQA_STATUS_ARCH_UNSUPPORTED) status = answer;
-    }
-    return status;
-  }
-  if (key.backend == XQA_BACKEND_DEFAULT) resolved.backend = XQA_BACKEND_HOST;
+  if (key.backend == XQA_BACKEND_DEFAULT) resolved.backend = defaultBackend(device);
   const xqaVariant* found = findExact(resolved);
   if (found == nullptr) return XQA_STATUS_NOT_FOUND;
   if (device != nullptr && !serves(smRange(resolved), device->sm)) {

@@ -79,9 +79,11 @@ bool resolveKey(const xqaVariantKey_t* key, Key* out);
 // Exact lookup; key.backend must not be DEFAULT. NULL if there is none.
 const xqaVariant* findExact(const Key& key);
 
-// Exact lookup for a device; NULL means that there is none, and any compute capability is right.
-// Backend DEFAULT takes the fastest GPU backend that serves the device, or the host backend if
-// there is none. NOT_FOUND or ARCH_UNSUPPORTED on failure.
+// The backend that DEFAULT stands for: the fastest one for the device; NULL means that there is none.
+xqaBackend_t defaultBackend(const xqaDeviceInfo_t* device);
+
+// Exact lookup for a device. Without one any compute capability is right. NOT_FOUND or
+// ARCH_UNSUPPORTED on failure.
 xqaStatus_t findVariant(const Key& key, const xqaDeviceInfo_t* device, const xqaVariant** out);
 
 // True if the pointer is a row of kVariants.
