@@ -81,7 +81,7 @@ std::vector<PeerTime> readPeers(const std::string& path) {
   return peers;
 }
 
-const PeerTime* fastestPeer(const std::vector<PeerTime>& peers, ProblemSpec spec) {
+const PeerTime* fastestPeer(const std::vector<PeerTime>& peers, const ProblemSpec& spec) {
   const std::string problem = comparableText(spec);
   const PeerTime* fastest = nullptr;
   for (const PeerTime& peer : peers) {

@@ -21,7 +21,7 @@ std::vector<PeerTime> readPeers(const std::string& path);
 
 // The fastest kernel on a problem, by whatever arithmetic; NULL if none was measured. Backend, math
 // and launch mode are the library's own choices and not compared.
-const PeerTime* fastestPeer(const std::vector<PeerTime>& peers, ProblemSpec spec);
+const PeerTime* fastestPeer(const std::vector<PeerTime>& peers, const ProblemSpec& spec);
 
 // Problems of a file, one a line; # begins a comment.
 std::vector<ProblemSpec> readProblems(const std::string& path);
