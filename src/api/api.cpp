@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/check.h"
+#include "core/device.h"
 #include "core/explain.h"
 #include "core/merge_args.h"
 #include "core/problem.h"
@@ -53,24 +54,6 @@ xqaStatus_t checkSm(const xqaVariant& variant, int32_t sm, Diagnostic& diagnosti
   return diagnostic.fail(XQA_STATUS_ARCH_UNSUPPORTED,
                          "sm is %d: variant %s needs compute capability %d.%d or more", sm,
                          variant.name, range.min / 10, range.min % 10);
-}
-
-xqaStatus_t readDevice(const xqaDeviceInfo_t* device, xqaDeviceInfo_t* known,
-                       Diagnostic& diagnostic) {
-  XQA_RETURN_IF_ERROR(readChecked("device", device, known, diagnostic));
-  const struct {
-    const char* name;
-    int32_t value;
-    int32_t minimum;
-  } fields[] = {{"device ordinal", known->device, 0},
-                {"device sm", known->sm, 1},
-                {"device sm_count", known->sm_count, 1},
-                {"device smem_per_block_bytes", known->smem_per_block_bytes, 1},
-                {"device smem_per_sm_bytes", known->smem_per_sm_bytes, 1}};
-  for (const auto& field : fields) {
-    XQA_RETURN_IF_ERROR(checkAtLeast(field.name, field.value, field.minimum, diagnostic));
-  }
-  return checkReserved("device reserved", known->reserved, diagnostic);
 }
 
 // A variant, the device it is to run on (not read for the host backend) and a shape, checked.

@@ -57,13 +57,10 @@ void addName(Text& text, const Key& key) {
            dtypeText(key.q_dtype), dtypeText(key.kv_dtype), dtypeText(key.math_dtype));
 }
 
+// A backend serves one compute capability or all from one up.
 void addCapability(Text& text, const SmRange& range) {
-  text.add("compute capability %d.%d", range.min / 10, range.min % 10);
-  if (range.max == 0) {
-    text.add(" or more");
-  } else if (range.max > range.min) {
-    text.add(" to %d.%d", range.max / 10, range.max % 10);
-  }
+  text.add("compute capability %d.%d%s", range.min / 10, range.min % 10,
+           range.max == 0 ? " or more" : "");
 }
 
 bool matches(const Key& rule, const Key& key) {
@@ -86,11 +83,14 @@ bool isBuilt(SizeField field, int32_t size) {
 // "64, 128, 256 are" or "1 to 128 are": what the registry has of a field.
 void addBuilt(Text& text, SizeField field) {
   bool built[kMaxKeySize + 2] = {};  // with a last one that ends every run
+  int32_t largest = 0;
   for (uint32_t i = 0; i < kVariantCount; ++i) {
-    built[unpackKey(kVariants[i].packed_key).*field] = true;
+    const int32_t size = unpackKey(kVariants[i].packed_key).*field;
+    built[size] = true;
+    if (size > largest) largest = size;
   }
   int32_t sizes = 0;
-  for (int32_t size = 1; size <= kMaxKeySize; ++size) {
+  for (int32_t size = 1; size <= largest; ++size) {
     if (!built[size]) continue;
     text.add("%s%d", sizes == 0 ? "" : ", ", size);
     const int32_t first = size;

@@ -94,10 +94,9 @@ xqaStatus_t findVariant(const Key& key, const xqaDeviceInfo_t* device, const xqa
 }
 
 bool isVariant(const xqaVariant* variant) {
-  const uintptr_t address = reinterpret_cast<uintptr_t>(variant);
-  const uintptr_t table = reinterpret_cast<uintptr_t>(kVariants);
-  return address >= table && address - table < kVariantCount * sizeof(xqaVariant) &&
-         (address - table) % sizeof(xqaVariant) == 0;
+  const uintptr_t offset =
+      reinterpret_cast<uintptr_t>(variant) - reinterpret_cast<uintptr_t>(kVariants);
+  return offset < kVariantCount * sizeof(xqaVariant) && offset % sizeof(xqaVariant) == 0;
 }
 
 }  // namespace xqa

@@ -79,7 +79,8 @@ bool resolveKey(const xqaVariantKey_t* key, Key* out);
 // Exact lookup; key.backend must not be DEFAULT. NULL if there is none.
 const xqaVariant* findExact(const Key& key);
 
-// The backend that DEFAULT stands for: the fastest one for the device; NULL means that there is none.
+// The backend that DEFAULT stands for: the fastest one for the device; NULL means that there is
+// none.
 xqaBackend_t defaultBackend(const xqaDeviceInfo_t* device);
 
 // Exact lookup for a device. Without one any compute capability is right. NOT_FOUND or

@@ -22,6 +22,10 @@ template <typename Struct>
 bool readStruct(const Struct* from, Struct* to) {
   if (from == nullptr) return false;
   const size_t size = from->struct_size;
+  if (size == sizeof(Struct)) {  // the usual case: a copy of constant size is a few instructions
+    std::memcpy(to, from, sizeof(Struct));
+    return true;
+  }
   if (!plausibleStructSize(size)) return false;
   const size_t known = size < sizeof(Struct) ? size : sizeof(Struct);
   const unsigned char* bytes = reinterpret_cast<const unsigned char*>(from);

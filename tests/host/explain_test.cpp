@@ -171,7 +171,9 @@ TEST(Explain, CutsTheTextLikeSnprintf) {
   const xqaVariantKey_t key = keyOf(kMmaSync, 80, 200, kF16, kF16, kF16);
   const std::string whole = explain(key, 90);
   const xqaDeviceInfo_t device = deviceOf(90);
-  EXPECT_EQ(xqaExplainKey(&key, &device, nullptr, 0), whole.size());
+  for (const size_t capacity : {size_t{0}, size_t{64}}) {
+    EXPECT_EQ(xqaExplainKey(&key, &device, nullptr, capacity), whole.size());
+  }
   for (size_t capacity = 0; capacity <= whole.size() + 2; ++capacity) {
     std::vector<char> text(whole.size() + 8, '#');
     EXPECT_EQ(xqaExplainKey(&key, &device, text.data(), capacity), whole.size());

@@ -257,7 +257,7 @@ class LibraryTest(unittest.TestCase):
         dtypes = ("f16", "bf16", "e4m3")
         missing = 0
         for backend, dim, q, kv, math, group in itertools.product(
-                ("host", "mma_sync", "sm90"), (63, 64, 192, 300), ("f16", "bf16"), dtypes, dtypes, (128, 129)):
+                ("host", "mma_sync", "sm90"), (64, 192), ("f16", "bf16"), dtypes, dtypes, (128, 129)):
             wanted = variant.Variant(backend, dim, q, kv, math, group)
             reasons = variant.reasons(wanted)
             text = self.explain(wanted)
@@ -269,7 +269,7 @@ class LibraryTest(unittest.TestCase):
             else:
                 self.assertTrue(text.startswith(f"{wanted.name} is "), text)
                 self.assertNotIn("Nearest", text)
-        self.assertGreater(missing, 300)
+        self.assertGreater(missing, 150)
 
 
 if __name__ == "__main__":
