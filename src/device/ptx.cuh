@@ -49,6 +49,13 @@ __device__ __forceinline__ void loadMatrix4Transposed(uint32_t (&r)[4], uint32_t
                : "memory");
 }
 
+// ex2 ("Floating point instructions: ex2"): 2^x to about 2^-22.
+__device__ __forceinline__ float exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
 // movmatrix ("Warp-level matrix transpose: movmatrix").
 __device__ __forceinline__ uint32_t transposeMatrix(uint32_t value) {
   uint32_t result;

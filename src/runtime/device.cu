@@ -58,11 +58,23 @@ xqaStatus_t prepareFamily(const KernelFamily& family, int32_t device, Diagnostic
     error = cudaFuncSetAttribute(reinterpret_cast<const void*>(record->function),
                                  cudaFuncAttributeMaxDynamicSharedMemorySize, record->smem_bytes);
     if (error == cudaSuccess) {
+      error = cudaFuncSetAttribute(reinterpret_cast<const void*>(record->function),
+                                   cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared);
+    }
+    if (error == cudaSuccess) {
       error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(record->function));
     }
   }
-  if (error == cudaSuccess) {
-    error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(combineKernel()));
+  for (const KernelFunction function : {combineFewKernel(), combineManyKernel()}) {
+    if (error != cudaSuccess) break;
+    // The same carve-out, so that they can start beside the decode kernel.
+    error = cudaFuncSetAttribute(reinterpret_cast<const void*>(function),
+                                 cudaFuncAttributePreferredSharedMemoryCarveout,
+                                 cudaSharedmemCarveoutMaxShared);
+    if (error == cudaSuccess) {
+      error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(function));
+    }
   }
   if (error == cudaSuccess) {
     error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(mergeKernel()));

@@ -25,6 +25,7 @@ Plan makePlan(const KernelFamily& family, const xqaDeviceInfo_t& device, const P
   constexpr int kReservedBytes = 1024;  // the system's share of each block
   const bool two_fit = 2 * (plan.kernel->smem_bytes + kReservedBytes) <= device.smem_per_sm_bytes;
   plan.grid = device.sm_count * (two_fit ? 2 : 1);
+  if (plan.grid > kMaxGrid) plan.grid = kMaxGrid;
   return plan;
 }
 
@@ -146,8 +147,15 @@ xqaStatus_t launchDecode(const KernelFamily& family, const xqaDeviceInfo_t& devi
   }
   if (error == cudaSuccess) {
     const int64_t items = int64_t(problem.batch) * problem.num_kv_heads * plan.row_blocks;
-    const dim3 grid(unsigned(plan.grid > 1 ? plan.grid - 1 : 1), items <= 64 ? 8 : 1);
-    error = launch(combineKernel(), grid, kCombineThreads, 0, programmatic, stream, params);
+    if (items <= kFewItems && problem.q_offsets == nullptr) {
+      const int rows =
+          problem.rows() < plan.kernel->row_tile ? problem.rows() : plan.kernel->row_tile;
+      error = launch(combineFewKernel(), dim3(unsigned(items), unsigned(rows)), kCombineFewThreads,
+                     0, programmatic, stream, params);
+    } else {
+      error = launch(combineManyKernel(), dim3(unsigned(plan.grid > 1 ? plan.grid - 1 : 1)),
+                     kCombineManyThreads, 0, programmatic, stream, params);
+    }
   }
   if (error != cudaSuccess) {
     return diagnostic.failCuda(error, "the launch failed: %s", cudaGetErrorString(error));

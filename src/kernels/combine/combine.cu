@@ -6,78 +6,163 @@
 namespace xqa {
 namespace {
 
-constexpr int kWarps = kScheduleThreads / 32;
-constexpr int kMaxDimsPerLane = 8;
+constexpr int kMaxHeadDim = 256;
 
-// Block (j, y): the item that boundary j + 1 cuts, if it is the item's first boundary; rows y, y +
-// gridDim.y, ... A row's parts are shared by the warps, then merged in warp order.
-__global__ void __launch_bounds__(kScheduleThreads)
-    combine(const __grid_constant__ DecodeParams p) {
+__device__ __forceinline__ float4 addScaled(float4 v, const float* from, float weight) {
+  const float4 add = *reinterpret_cast<const float4*>(from);
+  return make_float4(v.x + add.x * weight, v.y + add.y * weight, v.z + add.z * weight,
+                     v.w + add.w * weight);
+}
+
+__device__ __forceinline__ void storeScaled(const DecodeParams& p, const OutputRow& o, int dim,
+                                            float4 v) {
+  storeOutput4(p, o.out + dim,
+               make_float4(v.x * o.factor, v.y * o.factor, v.z * o.factor, v.w * o.factor));
+}
+
+// An item whose partial results are to be merged: parts 0 .. parts - 1 are those of blocks
+// first_block and on.
+struct Split {
+  Cursor cursor;
+  int first_block;
+  int first_slot;
+  int parts;  // below 2: nothing to merge
+};
+
+// The item that holds a position, with its parts.
+__device__ Split splitAt(const DecodeParams& p, const Schedule& schedule, int64_t total, int blocks,
+                         int64_t position) {
+  Split s;
+  s.cursor = schedule.locate(p, position, p.tile_tokens);
+  const int64_t start = position - s.cursor.tile;
+  const auto ownerOf = [&](int64_t tile) {
+    int block = static_cast<int>((tile + 1) * blocks / total);
+    block = min(block, blocks - 1);
+    while (blockStart(total, block, blocks) > tile) --block;
+    while (block + 1 < blocks && blockStart(total, block + 1, blocks) <= tile) ++block;
+    return block;
+  };
+  s.first_block = ownerOf(start);
+  s.first_slot = blockStart(total, s.first_block, blocks) == start ? 0 : 1;
+  s.parts = ownerOf(start + s.cursor.request.tiles - 1) - s.first_block + 1;
+  return s;
+}
+
+__device__ __forceinline__ const float* partAt(const DecodeParams& p, const Split& s, int part) {
+  return partialSlot(p, s.first_block + part, part == 0 ? s.first_slot : 0);
+}
+
+// Few items, each perhaps with a part of every block: block (item, y) merges rows y, y + gridDim.y,
+// ... and deals a row's parts to its warps, which are added in order. Only calls that are not
+// ragged.
+__global__ void __launch_bounds__(kCombineFewThreads)
+    combineFew(const __grid_constant__ DecodeParams p) {
+  constexpr int kWarps = kCombineFewThreads / 32;
   __shared__ Schedule schedule;
-  __shared__ float stats[kWarps][2];
-  __shared__ float sums[kWarps][32 * kMaxDimsPerLane];
-  schedule.build_sync(p);
+  __shared__ float weights[kMaxGrid];
+  __shared__ float warp_max[kWarps];
+  __shared__ float warp_sum[kWarps];
+  alignas(16) __shared__ float sums[kWarps][kMaxHeadDim];
+  schedule.build_sync(p, p.tile_tokens);
+  const int64_t total = schedule.total(p);
+  const int blocks = int(min(int64_t(p.grid), total));
+  const int outer = blockIdx.x / p.batch;
+  const int request = blockIdx.x % p.batch;
+  const Split split =
+      splitAt(p, schedule, total, blocks, outer * schedule.perOuter() + schedule.prefix[request]);
   // Every block waits, also one without work: the next kernel relies on the decode kernel having
   // finished.
   dependencyWait();
-  const int64_t total = schedule.total(p);
-  const int blocks = int(min(int64_t(p.grid), total));
-  const int boundary = blockIdx.x + 1;
-  if (boundary >= blocks) return;
-  const int64_t position = blockStart(total, boundary, blocks);
-  const Cursor cursor = schedule.locate(p, position);
-  const int64_t start = position - cursor.tile;
-  const int64_t before = blockStart(total, boundary - 1, blocks);
-  if (cursor.tile == 0 || before > start) return;
-  int last = boundary;
-  while (blockStart(total, last + 1, blocks) < start + cursor.request.tiles) ++last;
+  if (split.parts < 2) return;
 
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-  const int dims = p.head_dim / 32;
-  for (int row = blockIdx.y; row < p.row_tile && rowExists(p, cursor, row); row += gridDim.y) {
+  for (int row = blockIdx.y; row < p.row_tile && rowExists(p, split.cursor, row);
+       row += gridDim.y) {
+    const int stats = p.row_tile * p.head_dim + row;
     float top = -CUDART_INF_F;
+    for (int part = threadIdx.x; part < split.parts; part += kCombineFewThreads) {
+      top = fmaxf(top, partAt(p, split, part)[stats]);
+    }
+    for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+    __syncthreads();  // the row before has been read
+    if (lane == 0) warp_max[warp] = top;
+    __syncthreads();
+    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, warp_max[w]);
     float sum = 0.0f;
-    float value[kMaxDimsPerLane] = {};
-    for (int block = boundary - 1 + warp; block <= last; block += kWarps) {
-      const float* part = partialSlot(p, block, block == boundary - 1 && before != start ? 1 : 0);
-      const float part_max = part[p.row_tile * p.head_dim + row];
-      const float part_sum = part[p.row_tile * (p.head_dim + 1) + row];
-      const float new_top = fmaxf(top, part_max);
-      const float keep = weightLog2(top, new_top);
-      const float add = weightLog2(part_max, new_top);
-      sum = sum * keep + part_sum * add;
-#pragma unroll
-      for (int i = 0; i < kMaxDimsPerLane; ++i) {
-        if (i < dims) value[i] = value[i] * keep + part[row * p.head_dim + i * 32 + lane] * add;
+    for (int part = threadIdx.x; part < split.parts; part += kCombineFewThreads) {
+      const float* from = partAt(p, split, part) + stats;
+      weights[part] = weightLog2(from[0], top);
+      sum += from[p.row_tile] * weights[part];
+    }
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (lane == 0) warp_sum[warp] = sum;
+    __syncthreads();
+    for (int dim = lane * 4; dim < p.head_dim; dim += 128) {
+      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 4
+      for (int part = warp; part < split.parts; part += kWarps) {
+        v = addScaled(v, partAt(p, split, part) + row * p.head_dim + dim, weights[part]);
       }
-      top = new_top;
+      *reinterpret_cast<float4*>(&sums[warp][dim]) = v;
     }
     __syncthreads();
-    if (lane == 0) {
-      stats[warp][0] = top;
-      stats[warp][1] = sum;
+    if (int(threadIdx.x) < p.head_dim / 4) {
+      sum = 0.0f;
+      for (int w = 0; w < kWarps; ++w) sum += warp_sum[w];
+      const OutputRow o = finishRow(p, split.cursor, row, top, sum, threadIdx.x == 0);
+      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      for (int w = 0; w < kWarps; ++w) v = addScaled(v, &sums[w][threadIdx.x * 4], 1.0f);
+      storeScaled(p, o, threadIdx.x * 4, v);
     }
+  }
+}
+
+// Many items with few parts each: block j looks at block boundary j + 1 and merges the item that it
+// cuts, if it is the item's first boundary. A warp a row.
+__global__ void __launch_bounds__(kCombineManyThreads)
+    combineMany(const __grid_constant__ DecodeParams p) {
+  __shared__ Schedule schedule;
+  schedule.build_sync(p, p.tile_tokens);
+  const int64_t total = schedule.total(p);
+  const int blocks = int(min(int64_t(p.grid), total));
+  const int boundary = blockIdx.x + 1;
+  Split split = {};
+  if (boundary < blocks) {
+    split = splitAt(p, schedule, total, blocks, blockStart(total, boundary, blocks));
+  }
+  dependencyWait();
+  if (split.parts < 2 || split.first_block != boundary - 1) return;
+  const int lane = threadIdx.x % 32;
+  for (int row = threadIdx.x / 32; row < p.row_tile && rowExists(p, split.cursor, row);
+       row += kCombineManyThreads / 32) {
+    const int stats = p.row_tile * p.head_dim + row;
+    float top = -CUDART_INF_F;
+    for (int part = 0; part < split.parts; ++part) top = fmaxf(top, partAt(p, split, part)[stats]);
+    float sum = 0.0f;
+    float4 v[kMaxHeadDim / 128] = {};
+    for (int part = 0; part < split.parts; ++part) {
+      const float* from = partAt(p, split, part);
+      const float weight = weightLog2(from[stats], top);
+      sum += from[stats + p.row_tile] * weight;
 #pragma unroll
-    for (int i = 0; i < kMaxDimsPerLane; ++i) {
-      if (i < dims) sums[warp][i * 32 + lane] = value[i];
+      for (int i = 0; i < kMaxHeadDim / 128; ++i) {
+        const int dim = i * 128 + lane * 4;
+        if (dim < p.head_dim) v[i] = addScaled(v[i], from + row * p.head_dim + dim, weight);
+      }
     }
-    __syncthreads();
-    top = -CUDART_INF_F;
-    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, stats[w][0]);
-    sum = 0.0f;
-    for (int w = 0; w < kWarps; ++w) sum += stats[w][1] * weightLog2(stats[w][0], top);
-    const OutputRow o = finishRow(p, cursor, row, top, sum, threadIdx.x == 0);
-    for (int dim = threadIdx.x; dim < p.head_dim; dim += kScheduleThreads) {
-      float merged = 0.0f;
-      for (int w = 0; w < kWarps; ++w) merged += sums[w][dim] * weightLog2(stats[w][0], top);
-      storeElement(p, o.out + dim, sum == 0.0f ? 0.0f : merged * o.factor);
+    const OutputRow o = finishRow(p, split.cursor, row, top, sum, lane == 0);
+#pragma unroll
+    for (int i = 0; i < kMaxHeadDim / 128; ++i) {
+      const int dim = i * 128 + lane * 4;
+      if (dim < p.head_dim) storeScaled(p, o, dim, v[i]);
     }
   }
 }
 
 }  // namespace
 
-KernelFunction combineKernel() { return &combine; }
+KernelFunction combineFewKernel() { return &combineFew; }
+KernelFunction combineManyKernel() { return &combineMany; }
 
 }  // namespace xqa

@@ -7,11 +7,16 @@
 
 namespace xqa {
 
-KernelFunction combineKernel();
+KernelFunction combineFewKernel();
+KernelFunction combineManyKernel();
 using MergeFunction = void (*)(xqaMergeArgs_t);
 MergeFunction mergeKernel();
 
-constexpr int kCombineThreads = 128;
+constexpr int kCombineFewThreads = 512;
+constexpr int kCombineManyThreads = 256;
+constexpr int kFewItems =
+    64;  // up to here combineFew; its index arithmetic relies on at most 128 requests
+constexpr int kMaxGrid = 1024;  // blocks of a decode kernel: an item has at most one part of each
 constexpr int kMergeThreads = 128;
 
 }  // namespace xqa

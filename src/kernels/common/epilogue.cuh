@@ -7,6 +7,7 @@
 #include <cuda_fp8.h>
 #include <math_constants.h>
 
+#include "device/ptx.cuh"
 #include "kernels/common/schedule.cuh"
 
 namespace xqa {
@@ -16,7 +17,7 @@ constexpr float kLn2 = 0.6931471805599453f;
 
 // exp2(a - b) where b >= a; two minus infinities are no weight at all.
 __device__ __forceinline__ float weightLog2(float a, float b) {
-  return a == -CUDART_INF_F ? 0.0f : exp2f(a - b);
+  return a == -CUDART_INF_F ? 0.0f : ptx::exp2(a - b);
 }
 
 struct OutputRow {
@@ -27,9 +28,9 @@ struct OutputRow {
 // row: index in the tile's row block. The thread with writes_lse also writes the row's LSE.
 __device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Cursor& c, int row,
                                                float max_log2, float sum, bool writes_lse) {
-  const int global_row = c.rowBlock(p) * p.row_tile + row;
+  const int global_row = c.row_block * p.row_tile + row;
   const int token = global_row / p.group_size;
-  const int head = c.kvHead(p) * p.group_size + global_row % p.group_size;
+  const int head = c.kv_head * p.group_size + global_row % p.group_size;
   float keep = 1.0f;  // the weighted sum is relative to the old maximum
   if (p.sinks != nullptr) {
     const float sink = p.sinks[head] * kLog2E;
@@ -47,23 +48,29 @@ __device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Curs
                                               : c.request_index * p.out_strides.batch;
   result.out = base + token * p.out_strides.token + head * p.out_strides.head;
   float scale = p.out_scale != nullptr ? *p.out_scale : 1.0f;
-  if (p.v_scale != nullptr) scale *= p.v_scale[c.kvHead(p) * p.v_scale_stride];
+  if (p.v_scale != nullptr) scale *= p.v_scale[c.kv_head * p.v_scale_stride];
   result.factor = sum == 0.0f ? 0.0f : scale * keep / sum;
   return result;
 }
 
-__device__ __forceinline__ void storeElement(const DecodeParams& p, int64_t offset, float value) {
+// Four neighbours of head_dim, rounded once.
+__device__ __forceinline__ void storeOutput4(const DecodeParams& p, int64_t offset, float4 v) {
   if (p.out_is_e4m3) {
-    static_cast<__nv_fp8_e4m3*>(p.out)[offset] = __nv_fp8_e4m3(value);
-  } else if (p.query_is_bf16) {
-    static_cast<__nv_bfloat16*>(p.out)[offset] = __float2bfloat16(value);
-  } else {
-    static_cast<__half*>(p.out)[offset] = __float2half(value);
+    __nv_fp8x4_e4m3 codes(v);
+    *reinterpret_cast<__nv_fp8x4_e4m3*>(static_cast<unsigned char*>(p.out) + offset) = codes;
+    return;
   }
+  uint2 pairs;
+  if (p.query_is_bf16) {
+    pairs = make_uint2(ptx::pack<true>(v.x, v.y), ptx::pack<true>(v.z, v.w));
+  } else {
+    pairs = make_uint2(ptx::pack<false>(v.x, v.y), ptx::pack<false>(v.z, v.w));
+  }
+  *reinterpret_cast<uint2*>(static_cast<uint16_t*>(p.out) + offset) = pairs;
 }
 
 __device__ __forceinline__ bool rowExists(const DecodeParams& p, const Cursor& c, int row) {
-  return c.rowBlock(p) * p.row_tile + row < c.request.tokens * p.group_size;
+  return c.row_block * p.row_tile + row < c.request.tokens * p.group_size;
 }
 
 // A partial result in the workspace: weighted sums [row_tile][head_dim], then maxima (log2) and

@@ -22,7 +22,10 @@ struct Request {
   int inner_blocks;  // row blocks walked inside the request: 1 unless ragged
 };
 
-__device__ __forceinline__ Request loadRequest(const DecodeParams& p, int request) {
+// tile_tokens is p.tile_tokens; a kernel that knows it passes a constant, which saves the
+// divisions.
+__device__ __forceinline__ Request loadRequest(const DecodeParams& p, int request,
+                                               int tile_tokens) {
   Request r;
   r.tokens = p.q_tokens;
   r.row0 = int64_t(request) * p.q_tokens;
@@ -35,12 +38,13 @@ __device__ __forceinline__ Request loadRequest(const DecodeParams& p, int reques
   }
   r.len = int(max(int64_t(0), min(int64_t(p.seq_lens[request]), p.capacity_tokens)));
   r.first = 0;
+  r.first_tile = 0;
   if (p.window > 0) {
     const int64_t start = int64_t(r.len) - r.tokens - p.window + 1;
     r.first = int(max(int64_t(0), min(start, int64_t(r.len))));
+    r.first_tile = r.first / tile_tokens;
   }
-  r.first_tile = r.first / p.tile_tokens;
-  r.tiles = max(1, (r.len + p.tile_tokens - 1) / p.tile_tokens - r.first_tile);
+  r.tiles = max(1, (r.len + tile_tokens - 1) / tile_tokens - r.first_tile);
   if (r.tokens <= 0) r.tiles = r.inner_blocks = 0;
   return r;
 }
@@ -49,28 +53,25 @@ __device__ __forceinline__ Request loadRequest(const DecodeParams& p, int reques
 struct Cursor {
   Request request;
   int request_index;
-  int outer;      // KV head, times row_blocks + row block unless ragged
-  int row_inner;  // row block inside the request (ragged)
-  int tile;       // 0 .. request.tiles - 1
-
-  __device__ int kvHead(const DecodeParams& p) const {
-    return p.q_offsets != nullptr ? outer : outer / p.row_blocks;
-  }
-  __device__ int rowBlock(const DecodeParams& p) const {
-    return p.q_offsets != nullptr ? row_inner : outer % p.row_blocks;
-  }
+  int kv_head;
+  int row_block;
+  int tile;  // 0 .. request.tiles - 1
 
   // Moves to the next item; the caller knows that there is one.
-  __device__ void nextItem(const DecodeParams& p) {
+  __device__ __forceinline__ void nextItem(const DecodeParams& p, int tile_tokens) {
     tile = 0;
-    if (++row_inner < request.inner_blocks) return;
-    row_inner = 0;
+    const bool ragged = p.q_offsets != nullptr;
+    if (ragged && ++row_block < request.inner_blocks) return;
     do {
+      if (ragged) row_block = 0;
       if (++request_index == p.batch) {
         request_index = 0;
-        ++outer;
+        if (ragged || ++row_block == p.row_blocks) {
+          row_block = 0;
+          ++kv_head;
+        }
       }
-      request = loadRequest(p, request_index);
+      request = loadRequest(p, request_index, tile_tokens);
     } while (request.tiles == 0);
   }
 };
@@ -84,26 +85,32 @@ struct Schedule {
     return (p.batch + kScheduleThreads - 1) / kScheduleThreads;
   }
 
-  // All kScheduleThreads threads of the block.
-  __device__ void build_sync(const DecodeParams& p) {
+  // All threads of the block, at least kScheduleThreads.
+  __device__ void build_sync(const DecodeParams& p, int tile_tokens) {
     const int thread = threadIdx.x;
-    const int per_thread = chunk(p);
-    const int begin = min(thread * per_thread, p.batch);
-    const int end = min(begin + per_thread, p.batch);
+    const int lane = thread % 32;
     int64_t sum = 0;
-    for (int i = begin; i < end; ++i) {
-      const Request r = loadRequest(p, i);
-      sum += int64_t(r.tiles) * r.inner_blocks;
+    if (thread < kScheduleThreads) {
+      const int per_thread = chunk(p);
+      const int begin = min(thread * per_thread, p.batch);
+      const int end = min(begin + per_thread, p.batch);
+      for (int i = begin; i < end; ++i) {
+        const Request r = loadRequest(p, i, tile_tokens);
+        sum += int64_t(r.tiles) * r.inner_blocks;
+      }
+      for (int step = 1; step < 32; step *= 2) {
+        const int64_t below = __shfl_up_sync(~0u, sum, step);
+        if (lane >= step) sum += below;
+      }
+      prefix[thread + 1] = sum;
+      if (thread == 0) prefix[0] = 0;
     }
-    if (thread == 0) prefix[0] = 0;
-    prefix[thread + 1] = sum;
     __syncthreads();
-    for (int step = 1; step < kScheduleThreads; step *= 2) {
-      const int64_t add = thread + 1 > step ? prefix[thread + 1 - step] : 0;
-      __syncthreads();
-      prefix[thread + 1] += add;
-      __syncthreads();
-    }
+    int64_t before = 0;
+    for (int w = 1; w <= thread / 32 && thread < kScheduleThreads; ++w) before += prefix[w * 32];
+    __syncthreads();
+    if (thread < kScheduleThreads) prefix[thread + 1] = sum + before;
+    __syncthreads();
   }
 
   __device__ int64_t perOuter() const { return prefix[kScheduleThreads]; }
@@ -111,29 +118,33 @@ struct Schedule {
     return perOuter() * p.num_kv_heads * (p.q_offsets != nullptr ? 1 : p.row_blocks);
   }
 
-  // The place of a position below total(); also the tiles of the item before it (cursor.tile).
-  __device__ Cursor locate(const DecodeParams& p, int64_t position) const {
+  // The place of a position below total().
+  __device__ Cursor locate(const DecodeParams& p, int64_t position, int tile_tokens) const {
     Cursor c;
-    c.outer = int(position / perOuter());
-    int64_t rest = position - c.outer * perOuter();
+    const int outer = int(position / perOuter());
+    c.kv_head = p.q_offsets != nullptr ? outer : outer / p.row_blocks;
+    c.row_block = outer - c.kv_head * p.row_blocks;
+    int64_t rest = position - outer * perOuter();
     int low = 0;
     int high = kScheduleThreads;
     while (high - low > 1) {
       const int middle = (low + high) / 2;
-      if (prefix[middle] <= rest)
+      if (prefix[middle] <= rest) {
         low = middle;
-      else
+      } else {
         high = middle;
+      }
     }
     rest -= prefix[low];
     c.request_index = low * chunk(p);
-    c.request = loadRequest(p, c.request_index);
+    c.request = loadRequest(p, c.request_index, tile_tokens);
     while (rest >= int64_t(c.request.tiles) * c.request.inner_blocks) {
       rest -= int64_t(c.request.tiles) * c.request.inner_blocks;
-      c.request = loadRequest(p, ++c.request_index);
+      c.request = loadRequest(p, ++c.request_index, tile_tokens);
     }
-    c.row_inner = int(rest / c.request.tiles);
-    c.tile = int(rest - int64_t(c.row_inner) * c.request.tiles);
+    const int inner = int(rest) / c.request.tiles;
+    c.tile = int(rest) - inner * c.request.tiles;
+    if (p.q_offsets != nullptr) c.row_block = inner;
     return c;
   }
 };
