@@ -122,7 +122,7 @@ template <typename C>
 __device__ __forceinline__ bool isInterior(const DecodeParams& p, const Request& r,
                                            int first_token) {
   return first_token >= r.first + (p.window > 0 ? r.tokens : 0) &&
-         first_token + C::kTokens <= r.len - (r.tokens > 1 ? r.tokens : 0);
+         first_token + C::kTokens <= r.len - (r.tokens > 1 || p.mask != nullptr ? r.tokens : 0);
 }
 
 // Raw scores to log2 logits; what a row does not see becomes -inf.
