@@ -23,8 +23,11 @@ Plan makePlan(const KernelFamily& family, const xqaDeviceInfo_t& device, const P
   plan.kernel = family.by_row_tile[tile];
   plan.row_blocks = (problem.rows() + kRowTiles[tile] - 1) / kRowTiles[tile];
   constexpr int kReservedBytes = 1024;  // the system's share of each block
-  const bool two_fit = 2 * (plan.kernel->smem_bytes + kReservedBytes) <= device.smem_per_sm_bytes;
-  plan.grid = device.sm_count * (two_fit ? 2 : 1);
+  const int fitting = device.smem_per_sm_bytes / (plan.kernel->smem_bytes + kReservedBytes);
+  plan.grid =
+      device.sm_count * (fitting < 1                            ? 1
+                         : fitting < plan.kernel->blocks_per_sm ? fitting
+                                                                : plan.kernel->blocks_per_sm);
   if (plan.grid > kMaxGrid) plan.grid = kMaxGrid;
   return plan;
 }

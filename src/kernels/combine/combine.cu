@@ -30,21 +30,14 @@ struct Split {
 };
 
 // The item that holds a position, with its parts.
-__device__ Split splitAt(const DecodeParams& p, const Schedule& schedule, int64_t total, int blocks,
+__device__ Split splitAt(const DecodeParams& p, const Schedule& schedule, const EvenSplit& even,
                          int64_t position) {
   Split s;
   s.cursor = schedule.locate(p, position, p.tile_tokens);
   const int64_t start = position - s.cursor.tile;
-  const auto ownerOf = [&](int64_t tile) {
-    int block = static_cast<int>((tile + 1) * blocks / total);
-    block = min(block, blocks - 1);
-    while (blockStart(total, block, blocks) > tile) --block;
-    while (block + 1 < blocks && blockStart(total, block + 1, blocks) <= tile) ++block;
-    return block;
-  };
-  s.first_block = ownerOf(start);
-  s.first_slot = blockStart(total, s.first_block, blocks) == start ? 0 : 1;
-  s.parts = ownerOf(start + s.cursor.request.tiles - 1) - s.first_block + 1;
+  s.first_block = even.owner(start);
+  s.first_slot = even.start(s.first_block) == start ? 0 : 1;
+  s.parts = even.owner(start + s.cursor.request.tiles - 1) - s.first_block + 1;
   return s;
 }
 
@@ -64,12 +57,11 @@ __global__ void __launch_bounds__(kCombineFewThreads)
   __shared__ float warp_sum[kWarps];
   alignas(16) __shared__ float sums[kWarps][kMaxHeadDim];
   schedule.build_sync(p, p.tile_tokens);
-  const int64_t total = schedule.total(p);
-  const int blocks = int(min(int64_t(p.grid), total));
+  const EvenSplit even(schedule.total(p), p.grid);
   const int outer = blockIdx.x / p.batch;
   const int request = blockIdx.x % p.batch;
   const Split split =
-      splitAt(p, schedule, total, blocks, outer * schedule.perOuter() + schedule.prefix[request]);
+      splitAt(p, schedule, even, outer * schedule.perOuter() + schedule.prefix[request]);
   // Every block waits, also one without work: the next kernel relies on the decode kernel having
   // finished.
   dependencyWait();
@@ -124,12 +116,11 @@ __global__ void __launch_bounds__(kCombineManyThreads)
     combineMany(const __grid_constant__ DecodeParams p) {
   __shared__ Schedule schedule;
   schedule.build_sync(p, p.tile_tokens);
-  const int64_t total = schedule.total(p);
-  const int blocks = int(min(int64_t(p.grid), total));
+  const EvenSplit even(schedule.total(p), p.grid);
   const int boundary = blockIdx.x + 1;
   Split split = {};
-  if (boundary < blocks) {
-    split = splitAt(p, schedule, total, blocks, blockStart(total, boundary, blocks));
+  if (boundary < even.blocks) {
+    split = splitAt(p, schedule, even, even.start(boundary));
   }
   dependencyWait();
   if (split.parts < 2 || split.first_block != boundary - 1) return;
@@ -138,9 +129,11 @@ __global__ void __launch_bounds__(kCombineManyThreads)
        row += kCombineManyThreads / 32) {
     const int stats = p.row_tile * p.head_dim + row;
     float top = -CUDART_INF_F;
+#pragma unroll 4
     for (int part = 0; part < split.parts; ++part) top = fmaxf(top, partAt(p, split, part)[stats]);
     float sum = 0.0f;
     float4 v[kMaxHeadDim / 128] = {};
+#pragma unroll 4
     for (int part = 0; part < split.parts; ++part) {
       const float* from = partAt(p, split, part);
       const float weight = weightLog2(from[stats], top);

@@ -76,6 +76,31 @@ struct Cursor {
   }
 };
 
+// Non-negative division that is cheap for the usual sizes.
+__device__ __forceinline__ int64_t divide(int64_t a, int64_t b) {
+  if (((a | b) >> 32) == 0) return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return a / b;
+}
+
+// The line of tiles in equal contiguous shares; the first `longer` blocks have one tile more.
+struct EvenSplit {
+  int blocks;  // blocks that have a share: no more than there are tiles
+  int64_t share;
+  int64_t longer;
+
+  __device__ EvenSplit(int64_t total, int grid) {
+    blocks = int(min(int64_t(grid), total));
+    share = blocks > 0 ? divide(total, blocks) : 0;
+    longer = total - share * blocks;
+  }
+  __device__ int64_t start(int block) const { return block * share + min(int64_t(block), longer); }
+  __device__ int owner(int64_t tile) const {
+    const int64_t in_longer = longer * (share + 1);
+    return int(tile < in_longer ? divide(tile, share + 1)
+                                : longer + divide(tile - in_longer, share));
+  }
+};
+
 constexpr int kScheduleThreads = 128;
 
 struct Schedule {
@@ -121,7 +146,7 @@ struct Schedule {
   // The place of a position below total().
   __device__ Cursor locate(const DecodeParams& p, int64_t position, int tile_tokens) const {
     Cursor c;
-    const int outer = int(position / perOuter());
+    const int outer = int(divide(position, perOuter()));
     c.kv_head = p.q_offsets != nullptr ? outer : outer / p.row_blocks;
     c.row_block = outer - c.kv_head * p.row_blocks;
     int64_t rest = position - outer * perOuter();
@@ -148,8 +173,5 @@ struct Schedule {
     return c;
   }
 };
-
-// First tile of block c among n blocks.
-__device__ __forceinline__ int64_t blockStart(int64_t total, int c, int n) { return total * c / n; }
 
 }  // namespace xqa

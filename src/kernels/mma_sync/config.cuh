@@ -29,6 +29,7 @@ struct Config {
   static constexpr bool kBf16 = Query::kBf16;
   static constexpr bool kE4m3 = Cache::kBytes == 1;
   static constexpr int kThreads = kScheduleThreads;
+  // Warps that share a tile and split its rows: as few as keep the accumulators in registers.
   static constexpr int kTeamWarps = imax(1, kRowTile* kHeadDim / 4096);
   static constexpr int kTeams = 4 / kTeamWarps;
   static constexpr int kWarpRows = kRowTile / kTeamWarps;
@@ -42,15 +43,18 @@ struct Config {
   static constexpr int kTokenMmas = kTokens / 16;
   static constexpr int kDimMmas = kHeadDim / 16;
   static constexpr int kChunk =
-      imin(kHeadDim, imax(16, 1024 / kRowTile));  // of head_dim, in the merge
+      imin(kHeadDim, imax(16, 512 / kRowTile));  // of head_dim, in the merge
   static constexpr int kQueryBytes = kRowTile * kHeadDim * 2;
   static constexpr int kMergeBytes = kTeams * kRowTile * (kChunk + 4) * 4;
   static constexpr int kExchangeBytes = imax(kQueryBytes, kMergeBytes);
   static constexpr int kStatsBytes = kRowTile * (2 * kTeams * 4 + 8);
   static constexpr int kFixedBytes = kExchangeBytes + kStatsBytes + int(sizeof(Schedule));
-  // 99 KB is what a block gets on SM 8.6, 8.9 and 12.0; two such blocks fit an SM of 8.0, 9.0
-  // and 10.0.
-  static constexpr int kSlots = imin(8, (99 * 1024 - kFixedBytes) / (kTeams * kSlotBytes));
+  // Blocks that share an SM with 228 KB of shared memory: as many as the registers allow, since the
+  // warps of a block mostly wait. A block must also fit the 99 KB that it gets on SM 8.6, 8.9
+  // and 12.0.
+  static constexpr int kBlocksPerSm = kWarpRows * kHeadDim <= 1024 ? 3 : 2;
+  static constexpr int kBlockBytes = kBlocksPerSm == 3 ? 74 * 1024 : 99 * 1024;
+  static constexpr int kSlots = imin(8, (kBlockBytes - kFixedBytes) / (kTeams * kSlotBytes));
   static_assert(kSlots >= 2, "no room for a ring");
 };
 

@@ -17,6 +17,8 @@
 // rescaling is rare.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/mma_sync/loader.cuh"
 #include "kernels/mma_sync/nonfinite.cuh"
 #include "kernels/mma_sync/segment.cuh"
@@ -33,17 +35,17 @@ __device__ __forceinline__ void team_sync(int team) {
 }
 
 template <typename C>
-__global__ void __launch_bounds__(C::kThreads, 2) decode(const __grid_constant__ DecodeParams p) {
+__global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
+    decode(const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) unsigned char smem_bytes[];
   Smem<C>& smem = *reinterpret_cast<Smem<C>*>(smem_bytes);
   dependencyWait();
   launchDependents();
   smem.schedule.build_sync(p, C::kTileTokens);
-  const int64_t total = smem.schedule.total(p);
-  const int blocks = int(min(int64_t(gridDim.x), total));
-  if (int(blockIdx.x) >= blocks) return;
-  const int64_t begin = blockStart(total, blockIdx.x, blocks);
-  int64_t tiles_left = blockStart(total, blockIdx.x + 1, blocks) - begin;
+  const EvenSplit split(smem.schedule.total(p), gridDim.x);
+  if (int(blockIdx.x) >= split.blocks) return;
+  const int64_t begin = split.start(blockIdx.x);
+  int64_t tiles_left = split.start(blockIdx.x + 1) - begin;
   Cursor cursor = smem.schedule.locate(p, begin, C::kTileTokens);
 
   const int warp = threadIdx.x / 32;
@@ -52,17 +54,22 @@ __global__ void __launch_bounds__(C::kThreads, 2) decode(const __grid_constant__
   const uint32_t ring = ptx::sharedAddress(smem.ring[team]);
   const uint32_t query = ptx::sharedAddress(smem.exchange);
   Loader<C> loader(p, cursor, tiles_left, ring, team, warp % C::kTeamWarps);
+  constexpr int kAhead = C::kSlots - 1;  // slots that are in flight while one is used
 #pragma unroll 1
-  for (int i = 0; i < C::kSlots - 1; ++i) loader.issue();
+  for (int i = 0; i < kAhead / 2; ++i) {
+    loader.template issue<false>();
+    loader.template issue<true>();
+  }
+  if constexpr (kAhead % 2 == 1) loader.template issue<false>();
 
   Softmax<C> state;
   QueryFragments<C> q;
   int slot = 0;
   bool holds_first_tile = true;
-  const auto nextSlot_sync = [&] {
-    ptx::copyAsyncWait<C::kSlots - 2>();
+  const auto nextSlot_sync = [&](auto is_v) {
+    ptx::copyAsyncWait<kAhead - 1>();
     team_sync<C::kTeamWarps>(team);
-    loader.issue();
+    loader.template issue<(decltype(is_v)::value != (kAhead % 2 == 1))>();
     const uint32_t address = ring + slot * C::kSlotBytes;
     slot = slot + 1 == C::kSlots ? 0 : slot + 1;
     return address;
@@ -82,12 +89,12 @@ __global__ void __launch_bounds__(C::kThreads, 2) decode(const __grid_constant__
     for (int i = 0; i < tiles; ++i) {
       float s[C::kTokenMmas][C::kRowMmas][4];
       uint32_t prob[C::kTokenMmas][C::kRowMmas][2];
-      scores<C>(s, nextSlot_sync(), q, query, first_row);
+      scores<C>(s, nextSlot_sync(std::false_type{}), q, query, first_row);
       const int token =
           (cursor.request.first_tile + cursor.tile + i) * C::kTileTokens + team * C::kTokens;
       scaleAndMask<C>(p, cursor, scale, s, token, first_row);
       weights<C>(state, s, prob);
-      const uint32_t v_slot = nextSlot_sync();
+      const uint32_t v_slot = nextSlot_sync(std::true_type{});
       const bool rows_differ =
           cursor.request.tokens > 1 && !isInterior<C>(p, cursor.request, token);
       if (rows_differ && holdsNonFinite<C>(v_slot)) {
@@ -108,8 +115,8 @@ __global__ void __launch_bounds__(C::kThreads, 2) decode(const __grid_constant__
 
 template <typename C>
 constexpr KernelRecord makeRecord(const char* name) {
-  return KernelRecord{name,      &decode<C>, C::kRowTile, C::kTokens,
-                      C::kTeams, 1,          C::kThreads, int32_t(sizeof(Smem<C>))};
+  return KernelRecord{name,      &decode<C>,      C::kRowTile, C::kTokens,
+                      C::kTeams, C::kBlocksPerSm, C::kThreads, int32_t(sizeof(Smem<C>))};
 }
 
 }  // namespace xqa::mma_sync

@@ -22,26 +22,25 @@ class Loader {
         team_(team_index),
         warp_(warp_in_team),
         lane_(threadIdx.x % 32),
-        whole_pages_(params.page_tokens % C::kTokens == 0 && params.mask == nullptr) {
-    if (tiles_left_ > 0) {
-      place_ = findPlace(firstToken());
-      prepareTile();
-    }
+        whole_pages_(params.page_tokens % C::kTokens == 0 && params.mask == nullptr),
+        pages_per_tile_(C::kTileTokens / params.page_tokens),
+        tokens_over_(C::kTileTokens % params.page_tokens) {
+    if (tiles_left_ > 0) beginItem();
   }
 
-  // Issues the next slot's copies and closes a copy group, an empty one past the end.
+  // Issues the copies of the next slot, which the caller knows to be K's or V's, and closes a copy
+  // group, an empty one past the end.
+  template <bool kIsV>
   __device__ __forceinline__ void issue() {
     if (tiles_left_ > 0) {
-      if (!is_v_) {
+      if constexpr (!kIsV) {
         copyTile(static_cast<const unsigned char*>(p_.k_cache), p_.k_strides);
-        if (cursor_.tile + 1 < cursor_.request.tiles) {
-          next_place_ = findPlace(firstToken() + C::kTileTokens);
-        }
+        // Ahead of its use by a tile's math, which is about what a lookup takes.
+        if (cursor_.tile + 1 < cursor_.request.tiles) next_ = nextPlace();
       } else {
         copyTile(static_cast<const unsigned char*>(p_.v_cache), p_.v_strides);
         if (--tiles_left_ > 0) advance();
       }
-      is_v_ = !is_v_;
     }
     slot_ = slot_ + 1 == C::kSlots ? 0 : slot_ + 1;
     ptx::copyAsyncCommit();
@@ -53,9 +52,12 @@ class Loader {
   static constexpr int kTokensPerStep = kTokensPerCopy * C::kTeamWarps;
   static constexpr int kElementBytes = C::kE4m3 ? 1 : 2;
 
+  // Of the tile's first token, for all lanes, where whole pages hold whole tiles; else of the
+  // lane's own token.
   struct Place {
-    int page;     // page id; -1: no row sees the token
+    int index;    // into the request's row of page_table
     int in_page;  // token's index in its page
+    int page;     // page id; -1: no row sees the token
   };
 
   __device__ __forceinline__ int firstToken() const {
@@ -74,42 +76,53 @@ class Loader {
     return false;
   }
 
-  // Where whole pages hold whole tiles: the place of the tile's first visible token, for all lanes.
-  // Otherwise: the place of the lane's own token.
-  __device__ __forceinline__ Place findPlace(int first_token) const {
+  __device__ __forceinline__ void lookUp(Place& place, int first_token) const {
     const Request& r = cursor_.request;
-    int token = first_token;
     bool visible;
     if (whole_pages_) {
       visible = first_token < r.len && first_token + C::kTokens > r.first;
     } else {
-      token += lane_;
+      const int token = first_token + lane_;
       visible = lane_ < C::kTokens && token >= r.first && token < r.len && seenByDraft(token);
     }
-    Place place = {-1, 0};
+    place.page = -1;
     if (visible) {
-      const int index =
-          static_cast<int>(static_cast<unsigned>(token) / static_cast<unsigned>(p_.page_tokens));
-      place.in_page = token - index * p_.page_tokens;
       place.page = p_.page_table != nullptr
-                       ? p_.page_table[cursor_.request_index * p_.page_table_stride + index]
+                       ? p_.page_table[cursor_.request_index * p_.page_table_stride + place.index]
                        : cursor_.request_index;
     }
-    return place;
+  }
+
+  __device__ __forceinline__ void beginItem() {
+    const unsigned token = firstToken() + (whole_pages_ ? 0 : lane_);
+    place_.index = static_cast<int>(token / static_cast<unsigned>(p_.page_tokens));
+    place_.in_page = static_cast<int>(token) - place_.index * p_.page_tokens;
+    lookUp(place_, firstToken());
+    beginTile();
+  }
+
+  __device__ __forceinline__ Place nextPlace() const {
+    Place next = {place_.index + pages_per_tile_, place_.in_page + tokens_over_, -1};
+    if (next.in_page >= p_.page_tokens) {
+      next.in_page -= p_.page_tokens;
+      ++next.index;
+    }
+    lookUp(next, firstToken() + C::kTileTokens);
+    return next;
   }
 
   __device__ __forceinline__ void advance() {
     if (++cursor_.tile == cursor_.request.tiles) {
       cursor_.nextItem(p_, C::kTileTokens);
-      place_ = findPlace(firstToken());
+      beginItem();
     } else {
-      place_ = next_place_;
+      place_ = next_;
+      beginTile();
     }
-    prepareTile();
   }
 
   // Tokens of the tile that any row may see, relative to its first: the same for K and V.
-  __device__ __forceinline__ void prepareTile() {
+  __device__ __forceinline__ void beginTile() {
     first_visible_ = cursor_.request.first - firstToken();
     end_visible_ = cursor_.request.len - firstToken();
   }
@@ -125,13 +138,20 @@ class Loader {
       const unsigned char* from =
           cache +
           (place_.page * strides.page + (place_.in_page + first) * strides.token) * kElementBytes;
+      if (first_visible_ <= 0 && end_visible_ >= C::kTokens) {
 #pragma unroll
-      for (int token = 0; token < C::kTokens; token += kTokensPerStep) {
-        const int t = token + first;
-        const bool valid = place_.page >= 0 && t >= first_visible_ && t < end_visible_;
-        ptx::copyAsync16(to + swizzled<C::kRowBytes>(t, chunk), valid ? from : cache,
-                         valid ? 16 : 0, policy_);
-        from += step;
+        for (int token = 0; token < C::kTokens; token += kTokensPerStep) {
+          ptx::copyAsync16(to + swizzled<C::kRowBytes>(token + first, chunk), from, 16, policy_);
+          from += step;
+        }
+      } else {
+#pragma unroll 1
+        for (int t = first; t < C::kTokens; t += kTokensPerStep) {
+          const bool valid = place_.page >= 0 && t >= first_visible_ && t < end_visible_;
+          ptx::copyAsync16(to + swizzled<C::kRowBytes>(t, chunk), valid ? from : cache,
+                           valid ? 16 : 0, policy_);
+          from += step;
+        }
       }
     } else {
       const int64_t offset =
@@ -156,12 +176,12 @@ class Loader {
   uint32_t ring_;  // shared address of the team's first slot
   int team_, warp_, lane_;
   bool whole_pages_;  // pages hold whole tiles and every token of [first, len) is seen by some row
-  Place place_ = {-1, 0};
-  Place next_place_ = {-1, 0};
+  int pages_per_tile_, tokens_over_;  // from a tile's place to the next one's
+  Place place_ = {};
+  Place next_ = {};
   int first_visible_ = 0;
   int end_visible_ = 0;
   int slot_ = 0;
-  bool is_v_ = false;
 };
 
 }  // namespace xqa::mma_sync
