@@ -16,6 +16,7 @@ struct KernelRecord {
   int32_t row_tile;         // query rows of one tile: 8, 16, 32 or 64
   int32_t tile_tokens;      // KV tokens that one warp team takes at a time
   int32_t teams;            // warp teams of a block; each takes its own tokens or its own KV head
+  int32_t max_head_group;   // most KV heads that a block takes side by side: 1, 2 or 4
   int32_t blocks_per_sm;    // blocks of an SM that has the shared memory for them
   int32_t threads;
   int32_t smem_bytes;  // dynamic shared memory of a block

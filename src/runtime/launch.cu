@@ -12,6 +12,7 @@ namespace {
 struct Plan {
   const KernelRecord* kernel;
   int row_blocks;
+  int head_group;
   int grid;
 };
 
@@ -22,6 +23,18 @@ Plan makePlan(const KernelFamily& family, const xqaDeviceInfo_t& device, const P
   while (tile + 1 < kRowTileCount && kRowTiles[tile] < problem.rows()) ++tile;
   plan.kernel = family.by_row_tile[tile];
   plan.row_blocks = (problem.rows() + kRowTiles[tile] - 1) / kRowTiles[tile];
+  // Heads pay side by side where a token's bytes of one head are a short stretch and the next
+  // head's follow.
+  const int element_bytes = problem.key.kv_dtype == XQA_DTYPE_E4M3 ? 1 : 2;
+  constexpr int kStretchBytes = 128;
+  const bool adjacent = problem.k_strides.head == problem.key.head_dim &&
+                        problem.v_strides.head == problem.key.head_dim;
+  plan.head_group = 1;
+  while (adjacent && plan.head_group < plan.kernel->max_head_group &&
+         plan.head_group * problem.key.head_dim * element_bytes < kStretchBytes &&
+         problem.num_kv_heads % (plan.head_group * 2) == 0) {
+    plan.head_group *= 2;
+  }
   constexpr int kReservedBytes = 1024;  // the system's share of each block
   const int fitting = device.smem_per_sm_bytes / (plan.kernel->smem_bytes + kReservedBytes);
   plan.grid =
@@ -44,8 +57,8 @@ size_t workspaceBytes(const KernelFamily& family, const xqaDeviceInfo_t& device,
     smaller.q_tokens = 1;
     smaller.key.group_size = kRowTiles[tile];
     const Plan plan = makePlan(family, device, smaller);
-    const size_t need = size_t(plan.grid) * 2 * size_t(kRowTiles[tile]) *
-                        size_t(problem.key.head_dim + 2) * sizeof(float);
+    const size_t need = size_t(plan.grid) * 2 * size_t(plan.kernel->max_head_group) *
+                        size_t(kRowTiles[tile]) * size_t(problem.key.head_dim + 2) * sizeof(float);
     if (need > bytes) bytes = need;
   }
   return bytes;
@@ -85,7 +98,9 @@ DecodeParams makeParams(const Plan& plan, const Problem& problem) {
   p.mask_words = problem.maskWords();
   p.row_tile = plan.kernel->row_tile;
   p.row_blocks = plan.row_blocks;
-  p.tile_tokens = plan.kernel->tile_tokens * plan.kernel->teams;
+  while ((1 << p.head_shift) < plan.head_group) ++p.head_shift;
+  const int tile_tokens = plan.kernel->tile_tokens * plan.kernel->teams / plan.head_group;
+  while ((1 << p.tile_shift) < tile_tokens) ++p.tile_shift;
   p.grid = plan.grid;
   p.q_scale_stride = problem.q_scale_stride;
   p.k_scale_stride = problem.k_scale_stride;
@@ -149,12 +164,13 @@ xqaStatus_t launchDecode(const KernelFamily& family, const xqaDeviceInfo_t& devi
                    stream, params);
   }
   if (error == cudaSuccess) {
-    const int64_t items = int64_t(problem.batch) * problem.num_kv_heads * plan.row_blocks;
+    const int64_t items =
+        int64_t(problem.batch) * (problem.num_kv_heads / plan.head_group) * plan.row_blocks;
     if (items <= kFewItems && problem.q_offsets == nullptr) {
       const int rows =
           problem.rows() < plan.kernel->row_tile ? problem.rows() : plan.kernel->row_tile;
-      error = launch(combineFewKernel(), dim3(unsigned(items), unsigned(rows)), kCombineFewThreads,
-                     0, programmatic, stream, params);
+      error = launch(combineFewKernel(), dim3(unsigned(items), unsigned(rows * plan.head_group)),
+                     kCombineFewThreads, 0, programmatic, stream, params);
     } else {
       error = launch(combineManyKernel(), dim3(unsigned(plan.grid > 1 ? plan.grid - 1 : 1)),
                      kCombineManyThreads, 0, programmatic, stream, params);

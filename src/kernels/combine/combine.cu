@@ -8,18 +8,6 @@ namespace {
 
 constexpr int kMaxHeadDim = 256;
 
-__device__ __forceinline__ float4 addScaled(float4 v, const float* from, float weight) {
-  const float4 add = *reinterpret_cast<const float4*>(from);
-  return make_float4(v.x + add.x * weight, v.y + add.y * weight, v.z + add.z * weight,
-                     v.w + add.w * weight);
-}
-
-__device__ __forceinline__ void storeScaled(const DecodeParams& p, const OutputRow& o, int dim,
-                                            float4 v) {
-  storeOutput4(p, o.out + dim,
-               make_float4(v.x * o.factor, v.y * o.factor, v.z * o.factor, v.w * o.factor));
-}
-
 // An item whose partial results are to be merged: parts 0 .. parts - 1 are those of blocks
 // first_block and on.
 struct Split {
@@ -33,7 +21,7 @@ struct Split {
 __device__ Split splitAt(const DecodeParams& p, const Schedule& schedule, const EvenSplit& even,
                          int64_t position) {
   Split s;
-  s.cursor = schedule.locate(p, position, p.tile_tokens);
+  s.cursor = schedule.locate(p, position);
   const int64_t start = position - s.cursor.tile;
   s.first_block = even.owner(start);
   s.first_slot = even.start(s.first_block) == start ? 0 : 1;
@@ -41,72 +29,129 @@ __device__ Split splitAt(const DecodeParams& p, const Schedule& schedule, const 
   return s;
 }
 
-__device__ __forceinline__ const float* partAt(const DecodeParams& p, const Split& s, int part) {
-  return partialSlot(p, s.first_block + part, part == 0 ? s.first_slot : 0);
+__device__ __forceinline__ const float* partAt(const DecodeParams& p, const Split& s, int member,
+                                               int part) {
+  return partialSlot(p, s.first_block + part, part == 0 ? s.first_slot : 0, member);
 }
 
+// A row's parts merged so far, relative to top: this lane's four elements in every 128 of head_dim.
+struct Merged {
+  float top = -__builtin_huge_valf();
+  float sum = 0.0f;
+  float4 v[kMaxHeadDim / 128] = {};
+
+  // Adds parts first, first + step, ... kBatch at a time: their loads are independent of each
+  // other.
+  __device__ __forceinline__ void add(const DecodeParams& p, const Split& s, int member, int row,
+                                      int first, int step) {
+    constexpr int kBatch = 4;
+    const int lane = threadIdx.x % 32;
+    const int stats = p.row_tile * p.head_dim + row;
+    for (int part = first; part < s.parts; part += step * kBatch) {
+      float part_top[kBatch];
+      float part_sum[kBatch];
+      float4 part_v[kBatch][kMaxHeadDim / 128];
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        part_top[b] = -CUDART_INF_F;
+        if (part + b * step >= s.parts) continue;
+        const float* from = partAt(p, s, member, part + b * step);
+        part_top[b] = from[stats];
+        part_sum[b] = from[stats + p.row_tile];
+#pragma unroll
+        for (int d = 0; d < kMaxHeadDim / 128; ++d) {
+          const int dim = d * 128 + lane * 4;
+          if (dim < p.head_dim) {
+            part_v[b][d] = *reinterpret_cast<const float4*>(from + row * p.head_dim + dim);
+          }
+        }
+      }
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        if (part + b * step < s.parts) addPart(part_top[b], part_sum[b], part_v[b]);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void addPart(float other_top, float other_sum,
+                                          const float4 (&other)[kMaxHeadDim / 128]) {
+    const float new_top = fmaxf(top, other_top);
+    const float keep = weightLog2(top, new_top);
+    const float weight = weightLog2(other_top, new_top);
+    top = new_top;
+    sum = sum * keep + other_sum * weight;
+#pragma unroll
+    for (int d = 0; d < kMaxHeadDim / 128; ++d) {
+      v[d] = make_float4(v[d].x * keep + other[d].x * weight, v[d].y * keep + other[d].y * weight,
+                         v[d].z * keep + other[d].z * weight, v[d].w * keep + other[d].w * weight);
+    }
+  }
+
+  __device__ __forceinline__ void write(const DecodeParams& p, const Split& s, int member,
+                                        int row) const {
+    const int lane = threadIdx.x % 32;
+    const OutputRow o = finishRow(p, s.cursor, member, row, top, sum, lane == 0);
+#pragma unroll
+    for (int d = 0; d < kMaxHeadDim / 128; ++d) {
+      const int dim = d * 128 + lane * 4;
+      if (dim < p.head_dim) {
+        storeOutput4(p, o.out + dim,
+                     make_float4(v[d].x * o.factor, v[d].y * o.factor, v[d].z * o.factor,
+                                 v[d].w * o.factor));
+      }
+    }
+  }
+};
+
 // Few items, each perhaps with a part of every block: block (item, y) merges rows y, y + gridDim.y,
-// ... and deals a row's parts to its warps, which are added in order. Only calls that are not
-// ragged.
+// ... of the group's heads and deals a row's parts to its warps, which are then added in order. Not
+// for ragged calls.
 __global__ void __launch_bounds__(kCombineFewThreads)
     combineFew(const __grid_constant__ DecodeParams p) {
   constexpr int kWarps = kCombineFewThreads / 32;
   __shared__ Schedule schedule;
-  __shared__ float weights[kMaxGrid];
-  __shared__ float warp_max[kWarps];
-  __shared__ float warp_sum[kWarps];
-  alignas(16) __shared__ float sums[kWarps][kMaxHeadDim];
-  schedule.build_sync(p, p.tile_tokens);
+  __shared__ float tops[kWarps];
+  __shared__ float sums[kWarps];
+  alignas(16) __shared__ float values[kWarps][kMaxHeadDim];
+  schedule.build_sync(p);
   const EvenSplit even(schedule.total(p), p.grid);
   const int outer = blockIdx.x / p.batch;
-  const int request = blockIdx.x % p.batch;
+  const int request = blockIdx.x - outer * p.batch;
   const Split split =
       splitAt(p, schedule, even, outer * schedule.perOuter() + schedule.prefix[request]);
   // Every block waits, also one without work: the next kernel relies on the decode kernel having
   // finished.
   dependencyWait();
   if (split.parts < 2) return;
-
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-  for (int row = blockIdx.y; row < p.row_tile && rowExists(p, split.cursor, row);
-       row += gridDim.y) {
-    const int stats = p.row_tile * p.head_dim + row;
-    float top = -CUDART_INF_F;
-    for (int part = threadIdx.x; part < split.parts; part += kCombineFewThreads) {
-      top = fmaxf(top, partAt(p, split, part)[stats]);
-    }
-    for (int step = 16; step > 0; step /= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+  const int used = min(kWarps, split.parts);
+  for (int i = blockIdx.y; i < p.row_tile << p.head_shift; i += gridDim.y) {
+    const int member = i / p.row_tile;
+    const int row = i - member * p.row_tile;
+    if (!rowExists(p, split.cursor, row)) continue;
+    Merged merged;
+    merged.add(p, split, member, row, warp, kWarps);
     __syncthreads();  // the row before has been read
-    if (lane == 0) warp_max[warp] = top;
-    __syncthreads();
-    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, warp_max[w]);
-    float sum = 0.0f;
-    for (int part = threadIdx.x; part < split.parts; part += kCombineFewThreads) {
-      const float* from = partAt(p, split, part) + stats;
-      weights[part] = weightLog2(from[0], top);
-      sum += from[p.row_tile] * weights[part];
+    if (lane == 0) {
+      tops[warp] = merged.top;
+      sums[warp] = merged.sum;
     }
-    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    if (lane == 0) warp_sum[warp] = sum;
+#pragma unroll
+    for (int d = 0; d < kMaxHeadDim / 128; ++d) {
+      *reinterpret_cast<float4*>(&values[warp][d * 128 + lane * 4]) = merged.v[d];
+    }
     __syncthreads();
-    for (int dim = lane * 4; dim < p.head_dim; dim += 128) {
-      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll 4
-      for (int part = warp; part < split.parts; part += kWarps) {
-        v = addScaled(v, partAt(p, split, part) + row * p.head_dim + dim, weights[part]);
+    if (warp > 0) continue;
+    for (int w = 1; w < used; ++w) {
+      float4 v[kMaxHeadDim / 128];
+#pragma unroll
+      for (int d = 0; d < kMaxHeadDim / 128; ++d) {
+        v[d] = *reinterpret_cast<const float4*>(&values[w][d * 128 + lane * 4]);
       }
-      *reinterpret_cast<float4*>(&sums[warp][dim]) = v;
+      merged.addPart(tops[w], sums[w], v);
     }
-    __syncthreads();
-    if (int(threadIdx.x) < p.head_dim / 4) {
-      sum = 0.0f;
-      for (int w = 0; w < kWarps; ++w) sum += warp_sum[w];
-      const OutputRow o = finishRow(p, split.cursor, row, top, sum, threadIdx.x == 0);
-      float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      for (int w = 0; w < kWarps; ++w) v = addScaled(v, &sums[w][threadIdx.x * 4], 1.0f);
-      storeScaled(p, o, threadIdx.x * 4, v);
-    }
+    merged.write(p, split, member, row);
   }
 }
 
@@ -115,41 +160,20 @@ __global__ void __launch_bounds__(kCombineFewThreads)
 __global__ void __launch_bounds__(kCombineManyThreads)
     combineMany(const __grid_constant__ DecodeParams p) {
   __shared__ Schedule schedule;
-  schedule.build_sync(p, p.tile_tokens);
+  schedule.build_sync(p);
   const EvenSplit even(schedule.total(p), p.grid);
   const int boundary = blockIdx.x + 1;
   Split split = {};
-  if (boundary < even.blocks) {
-    split = splitAt(p, schedule, even, even.start(boundary));
-  }
+  if (boundary < even.blocks) split = splitAt(p, schedule, even, even.start(boundary));
   dependencyWait();
   if (split.parts < 2 || split.first_block != boundary - 1) return;
-  const int lane = threadIdx.x % 32;
-  for (int row = threadIdx.x / 32; row < p.row_tile && rowExists(p, split.cursor, row);
-       row += kCombineManyThreads / 32) {
-    const int stats = p.row_tile * p.head_dim + row;
-    float top = -CUDART_INF_F;
-#pragma unroll 4
-    for (int part = 0; part < split.parts; ++part) top = fmaxf(top, partAt(p, split, part)[stats]);
-    float sum = 0.0f;
-    float4 v[kMaxHeadDim / 128] = {};
-#pragma unroll 4
-    for (int part = 0; part < split.parts; ++part) {
-      const float* from = partAt(p, split, part);
-      const float weight = weightLog2(from[stats], top);
-      sum += from[stats + p.row_tile] * weight;
-#pragma unroll
-      for (int i = 0; i < kMaxHeadDim / 128; ++i) {
-        const int dim = i * 128 + lane * 4;
-        if (dim < p.head_dim) v[i] = addScaled(v[i], from + row * p.head_dim + dim, weight);
-      }
-    }
-    const OutputRow o = finishRow(p, split.cursor, row, top, sum, lane == 0);
-#pragma unroll
-    for (int i = 0; i < kMaxHeadDim / 128; ++i) {
-      const int dim = i * 128 + lane * 4;
-      if (dim < p.head_dim) storeScaled(p, o, dim, v[i]);
-    }
+  for (int i = threadIdx.x / 32; i < p.row_tile << p.head_shift; i += kCombineManyThreads / 32) {
+    const int member = i / p.row_tile;
+    const int row = i - member * p.row_tile;
+    if (!rowExists(p, split.cursor, row)) continue;
+    Merged merged;
+    merged.add(p, split, member, row, 0, 1);
+    merged.write(p, split, member, row);
   }
 }
 

@@ -15,7 +15,7 @@ MergeFunction mergeKernel();
 constexpr int kCombineFewThreads = 512;
 constexpr int kCombineManyThreads = 256;
 constexpr int kFewItems =
-    64;  // up to here combineFew; its index arithmetic relies on at most 128 requests
+    16;  // up to here combineFew; its index arithmetic relies on at most 128 requests
 constexpr int kMaxGrid = 1024;  // blocks of a decode kernel: an item has at most one part of each
 constexpr int kMergeThreads = 128;
 

@@ -25,12 +25,14 @@ struct OutputRow {
   float factor;  // multiplies the weighted sum
 };
 
-// row: index in the tile's row block. The thread with writes_lse also writes the row's LSE.
-__device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Cursor& c, int row,
-                                               float max_log2, float sum, bool writes_lse) {
+// row: index in the tile's row block; member: KV head in the head group.
+__device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Cursor& c, int member,
+                                               int row, float max_log2, float sum,
+                                               bool writes_lse) {
   const int global_row = c.row_block * p.row_tile + row;
   const int token = global_row / p.group_size;
-  const int head = c.kv_head * p.group_size + global_row % p.group_size;
+  const int kv_head = (c.head_group << p.head_shift) + member;
+  const int head = kv_head * p.group_size + global_row % p.group_size;
   float keep = 1.0f;  // the weighted sum is relative to the old maximum
   if (p.sinks != nullptr) {
     const float sink = p.sinks[head] * kLog2E;
@@ -48,9 +50,15 @@ __device__ __forceinline__ OutputRow finishRow(const DecodeParams& p, const Curs
                                               : c.request_index * p.out_strides.batch;
   result.out = base + token * p.out_strides.token + head * p.out_strides.head;
   float scale = p.out_scale != nullptr ? *p.out_scale : 1.0f;
-  if (p.v_scale != nullptr) scale *= p.v_scale[c.kv_head * p.v_scale_stride];
+  if (p.v_scale != nullptr) scale *= p.v_scale[kv_head * p.v_scale_stride];
   result.factor = sum == 0.0f ? 0.0f : scale * keep / sum;
   return result;
+}
+
+__device__ __forceinline__ float4 addScaled(float4 v, const float* from, float weight) {
+  const float4 add = *reinterpret_cast<const float4*>(from);
+  return make_float4(v.x + add.x * weight, v.y + add.y * weight, v.z + add.z * weight,
+                     v.w + add.w * weight);
 }
 
 // Four neighbours of head_dim, rounded once.
@@ -73,11 +81,13 @@ __device__ __forceinline__ bool rowExists(const DecodeParams& p, const Cursor& c
   return c.row_block * p.row_tile + row < c.request.tokens * p.group_size;
 }
 
-// A partial result in the workspace: weighted sums [row_tile][head_dim], then maxima (log2) and
-// denominators [row_tile] each. Slot 0 of a block: the segment that holds its first tile; slot 1:
-// its last segment.
-__device__ __forceinline__ float* partialSlot(const DecodeParams& p, int block, int slot) {
-  return p.workspace + (int64_t(block) * 2 + slot) * p.row_tile * (p.head_dim + 2);
+// A partial result of one KV head in the workspace: weighted sums [row_tile][head_dim], then maxima
+// (log2) and denominators [row_tile] each. Slot 0 of a block: the segment that holds its first
+// tile; slot 1: its last segment.
+__device__ __forceinline__ float* partialSlot(const DecodeParams& p, int block, int slot,
+                                              int member) {
+  const int64_t index = ((int64_t(block) * 2 + slot) << p.head_shift) + member;
+  return p.workspace + index * p.row_tile * (p.head_dim + 2);
 }
 
 __device__ __forceinline__ void dependencyWait() {

@@ -23,7 +23,7 @@ struct DecodeParams {
   void* out;
   const float* out_scale;
   float* lse;
-  float* workspace;  // f32 [2 * gridDim.x][row_tile * (head_dim + 2)], see partial.cuh
+  float* workspace;  // f32 [2 * grid][1 << head_shift][row_tile * (head_dim + 2)], see epilogue.cuh
   xqaQueryStrides_t q_strides;
   xqaQueryStrides_t out_strides;
   xqaCacheStrides_t k_strides;
@@ -40,9 +40,11 @@ struct DecodeParams {
   int32_t window;
   int32_t mask_words;
   int32_t row_tile;
-  int32_t row_blocks;   // ceil(group_size * q_tokens / row_tile)
-  int32_t tile_tokens;  // KV tokens of one block-wide tile
-  int32_t grid;         // blocks of the decode kernel
+  int32_t row_blocks;  // ceil(group_size * q_tokens / row_tile)
+  int32_t head_shift;  // log2 of the KV heads that a block takes side by side (1, 2 or 4; divides
+                       // num_kv_heads)
+  int32_t tile_shift;  // log2 of the KV tokens of one block-wide tile
+  int32_t grid;        // blocks of the decode kernel
   int32_t q_scale_stride;
   int32_t k_scale_stride;
   int32_t v_scale_stride;

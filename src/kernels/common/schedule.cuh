@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Splits the work evenly over the blocks from the lengths on the device.
 //
-// An item is (KV head, row block, request); it has one tile per tile_tokens visible KV tokens, at
-// least one, so that a request without a visible key is still written. All tiles stand in one line:
-// heads and row blocks outermost, requests inside, so that neighbouring blocks walk the same tokens
-// in step. Ragged calls keep the row blocks inside the request, as their number differs. Block c of
-// n owns tiles [c * total / n, (c+1) * total / n).
+// An item is (head group, row block, request); it has one tile per 2^tile_shift visible KV tokens,
+// at least one, so that a request without a visible key is still written. All tiles stand in one
+// line: heads and row blocks outermost, requests inside, so that neighbouring blocks walk the same
+// tokens in step. Ragged calls keep the row blocks inside the request, as their number differs.
+// Block c of n owns tiles [c * total / n, (c+1) * total / n).
 #pragma once
 
 #include "kernels/common/params.h"
@@ -17,15 +17,12 @@ struct Request {
   int tokens;        // query tokens
   int64_t row0;      // first row in packed q, out, lse and mask (ragged), else request * q_tokens
   int first;         // first KV token that any row may see
-  int first_tile;    // first / tile_tokens
+  int first_tile;    // first >> tile_shift
   int tiles;         // 0: the request has no query rows
   int inner_blocks;  // row blocks walked inside the request: 1 unless ragged
 };
 
-// tile_tokens is p.tile_tokens; a kernel that knows it passes a constant, which saves the
-// divisions.
-__device__ __forceinline__ Request loadRequest(const DecodeParams& p, int request,
-                                               int tile_tokens) {
+__device__ __forceinline__ Request loadRequest(const DecodeParams& p, int request) {
   Request r;
   r.tokens = p.q_tokens;
   r.row0 = int64_t(request) * p.q_tokens;
@@ -42,9 +39,9 @@ __device__ __forceinline__ Request loadRequest(const DecodeParams& p, int reques
   if (p.window > 0) {
     const int64_t start = int64_t(r.len) - r.tokens - p.window + 1;
     r.first = int(max(int64_t(0), min(start, int64_t(r.len))));
-    r.first_tile = r.first / tile_tokens;
+    r.first_tile = r.first >> p.tile_shift;
   }
-  r.tiles = max(1, (r.len + tile_tokens - 1) / tile_tokens - r.first_tile);
+  r.tiles = max(1, int((int64_t(r.len) + (1 << p.tile_shift) - 1) >> p.tile_shift) - r.first_tile);
   if (r.tokens <= 0) r.tiles = r.inner_blocks = 0;
   return r;
 }
@@ -53,12 +50,12 @@ __device__ __forceinline__ Request loadRequest(const DecodeParams& p, int reques
 struct Cursor {
   Request request;
   int request_index;
-  int kv_head;
+  int head_group;  // index: KV heads head_group << p.head_shift and on
   int row_block;
   int tile;  // 0 .. request.tiles - 1
 
   // Moves to the next item; the caller knows that there is one.
-  __device__ __forceinline__ void nextItem(const DecodeParams& p, int tile_tokens) {
+  __device__ __forceinline__ void nextItem(const DecodeParams& p) {
     tile = 0;
     const bool ragged = p.q_offsets != nullptr;
     if (ragged && ++row_block < request.inner_blocks) return;
@@ -68,10 +65,10 @@ struct Cursor {
         request_index = 0;
         if (ragged || ++row_block == p.row_blocks) {
           row_block = 0;
-          ++kv_head;
+          ++head_group;
         }
       }
-      request = loadRequest(p, request_index, tile_tokens);
+      request = loadRequest(p, request_index);
     } while (request.tiles == 0);
   }
 };
@@ -111,7 +108,7 @@ struct Schedule {
   }
 
   // All threads of the block, at least kScheduleThreads.
-  __device__ void build_sync(const DecodeParams& p, int tile_tokens) {
+  __device__ void build_sync(const DecodeParams& p) {
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     int64_t sum = 0;
@@ -119,8 +116,9 @@ struct Schedule {
       const int per_thread = chunk(p);
       const int begin = min(thread * per_thread, p.batch);
       const int end = min(begin + per_thread, p.batch);
+#pragma unroll 1
       for (int i = begin; i < end; ++i) {
-        const Request r = loadRequest(p, i, tile_tokens);
+        const Request r = loadRequest(p, i);
         sum += int64_t(r.tiles) * r.inner_blocks;
       }
       for (int step = 1; step < 32; step *= 2) {
@@ -140,15 +138,16 @@ struct Schedule {
 
   __device__ int64_t perOuter() const { return prefix[kScheduleThreads]; }
   __device__ int64_t total(const DecodeParams& p) const {
-    return perOuter() * p.num_kv_heads * (p.q_offsets != nullptr ? 1 : p.row_blocks);
+    return perOuter() * (p.num_kv_heads >> p.head_shift) *
+           (p.q_offsets != nullptr ? 1 : p.row_blocks);
   }
 
   // The place of a position below total().
-  __device__ Cursor locate(const DecodeParams& p, int64_t position, int tile_tokens) const {
+  __device__ Cursor locate(const DecodeParams& p, int64_t position) const {
     Cursor c;
     const int outer = int(divide(position, perOuter()));
-    c.kv_head = p.q_offsets != nullptr ? outer : outer / p.row_blocks;
-    c.row_block = outer - c.kv_head * p.row_blocks;
+    c.head_group = p.q_offsets != nullptr ? outer : outer / p.row_blocks;
+    c.row_block = outer - c.head_group * p.row_blocks;
     int64_t rest = position - outer * perOuter();
     int low = 0;
     int high = kScheduleThreads;
@@ -162,10 +161,10 @@ struct Schedule {
     }
     rest -= prefix[low];
     c.request_index = low * chunk(p);
-    c.request = loadRequest(p, c.request_index, tile_tokens);
+    c.request = loadRequest(p, c.request_index);
     while (rest >= int64_t(c.request.tiles) * c.request.inner_blocks) {
       rest -= int64_t(c.request.tiles) * c.request.inner_blocks;
-      c.request = loadRequest(p, ++c.request_index, tile_tokens);
+      c.request = loadRequest(p, ++c.request_index);
     }
     const int inner = int(rest) / c.request.tiles;
     c.tile = int(rest) - inner * c.request.tiles;

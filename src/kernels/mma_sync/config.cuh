@@ -36,7 +36,12 @@ struct Config {
   static constexpr int kRowBytes = kHeadDim * Cache::kBytes;
   static constexpr int kTokens = kRowBytes <= 128 ? 32 : 16;
   static constexpr int kSlotBytes = kTokens * kRowBytes;
-  static constexpr int kTileTokens = kTeams * kTokens;  // of the block
+  // KV heads side by side: one token's bytes of neighbouring heads then arrive as one stretch of up
+  // to 512 bytes.
+  static constexpr int kMaxHeadGroup = kTeamWarps > 1
+                                           ? 1
+                                           : imin(4, imin(512 / kRowBytes,
+                                                          imax(1, 8192 / (kRowTile * kHeadDim))));
   // The query fragments stay in registers where there is room, else they are read for every tile.
   static constexpr bool kQueryInRegisters = kWarpRows * kHeadDim <= 2048;
   static constexpr int kRowMmas = kWarpRows / 8;
@@ -44,17 +49,16 @@ struct Config {
   static constexpr int kDimMmas = kHeadDim / 16;
   static constexpr int kChunk =
       imin(kHeadDim, imax(16, 512 / kRowTile));  // of head_dim, in the merge
-  static constexpr int kQueryBytes = kRowTile * kHeadDim * 2;
+  static constexpr int kQueryBytes = kMaxHeadGroup * kRowTile * kHeadDim * 2;
   static constexpr int kMergeBytes = kTeams * kRowTile * (kChunk + 4) * 4;
   static constexpr int kExchangeBytes = imax(kQueryBytes, kMergeBytes);
-  static constexpr int kStatsBytes = kRowTile * (2 * kTeams * 4 + 8);
+  static constexpr int kStatsBytes = kRowTile * kTeams * (4 + 4 + 8);
   static constexpr int kFixedBytes = kExchangeBytes + kStatsBytes + int(sizeof(Schedule));
-  // Blocks that share an SM with 228 KB of shared memory: as many as the registers allow, since the
-  // warps of a block mostly wait. A block must also fit the 99 KB that it gets on SM 8.6, 8.9
-  // and 12.0.
-  static constexpr int kBlocksPerSm = kWarpRows * kHeadDim <= 1024 ? 3 : 2;
-  static constexpr int kBlockBytes = kBlocksPerSm == 3 ? 74 * 1024 : 99 * 1024;
-  static constexpr int kSlots = imin(8, (kBlockBytes - kFixedBytes) / (kTeams * kSlotBytes));
+  // 99 KB is what a block gets on SM 8.6, 8.9 and 12.0. Two such blocks fit an SM of 8.0, 9.0
+  // and 10.0 and leave room for a block of the merge kernel, whose index work then overlaps; three
+  // smaller ones do not.
+  static constexpr int kBlocksPerSm = 2;
+  static constexpr int kSlots = imin(8, (99 * 1024 - kFixedBytes) / (kTeams * kSlotBytes));
   static_assert(kSlots >= 2, "no room for a ring");
 };
 
@@ -64,7 +68,7 @@ struct Smem {
   alignas(128) unsigned char exchange[C::kExchangeBytes];
   float max_log2[C::kTeams][C::kRowTile];  // later the weight of each team's sums
   float sum[C::kTeams][C::kRowTile];
-  int64_t out_offset[C::kRowTile];
+  int64_t out_offset[C::kTeams][C::kRowTile];
   Schedule schedule;
 };
 

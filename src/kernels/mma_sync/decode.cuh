@@ -25,12 +25,12 @@
 
 namespace xqa::mma_sync {
 
-template <int kTeamWarps>
-__device__ __forceinline__ void team_sync(int team) {
-  if constexpr (kTeamWarps == 1) {
+// Among the warps that fill a slice's rings.
+__device__ __forceinline__ void loaders_sync(int slice, int warps) {
+  if (warps == 1) {
     __syncwarp();
   } else {
-    asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "n"(kTeamWarps * 32) : "memory");
+    asm volatile("bar.sync %0, %1;" ::"r"(slice + 1), "r"(warps * 32) : "memory");
   }
 }
 
@@ -41,19 +41,25 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   Smem<C>& smem = *reinterpret_cast<Smem<C>*>(smem_bytes);
   dependencyWait();
   launchDependents();
-  smem.schedule.build_sync(p, C::kTileTokens);
+  smem.schedule.build_sync(p);
   const EvenSplit split(smem.schedule.total(p), gridDim.x);
   if (int(blockIdx.x) >= split.blocks) return;
   const int64_t begin = split.start(blockIdx.x);
   int64_t tiles_left = split.start(blockIdx.x + 1) - begin;
-  Cursor cursor = smem.schedule.locate(p, begin, C::kTileTokens);
+  Cursor cursor = smem.schedule.locate(p, begin);
 
   const int warp = threadIdx.x / 32;
   const int team = warp / C::kTeamWarps;
   const int first_row = warp % C::kTeamWarps * C::kWarpRows;
+  // Of the teams, 2^head_shift neighbours have a KV head each and the same tokens; they load
+  // together.
+  const int slice = team >> p.head_shift;
+  const int member = team & ((1 << p.head_shift) - 1);
+  const int loaders = C::kTeamWarps > 1 ? C::kTeamWarps : 1 << p.head_shift;
   const uint32_t ring = ptx::sharedAddress(smem.ring[team]);
-  const uint32_t query = ptx::sharedAddress(smem.exchange);
-  Loader<C> loader(p, cursor, tiles_left, ring, team, warp % C::kTeamWarps);
+  const uint32_t query = ptx::sharedAddress(smem.exchange) + member * C::kRowTile * C::kHeadDim * 2;
+  Loader<C> loader(p, cursor, tiles_left, ptx::sharedAddress(smem.ring[team - member]), slice,
+                   warp & (loaders - 1));
   constexpr int kAhead = C::kSlots - 1;  // slots that are in flight while one is used
 #pragma unroll 1
   for (int i = 0; i < kAhead / 2; ++i) {
@@ -68,7 +74,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   bool holds_first_tile = true;
   const auto nextSlot_sync = [&](auto is_v) {
     ptx::copyAsyncWait<kAhead - 1>();
-    team_sync<C::kTeamWarps>(team);
+    loaders_sync(slice, loaders);
     loader.template issue<(decltype(is_v)::value != (kAhead % 2 == 1))>();
     const uint32_t address = ring + slot * C::kSlotBytes;
     slot = slot + 1 == C::kSlots ? 0 : slot + 1;
@@ -80,9 +86,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
     state.reset();
     __syncthreads();
     q.loadAll(query, first_row);
+    const int kv_head = (cursor.head_group << p.head_shift) + member;
     float scale = p.softmax_scale;
-    if (p.q_scale != nullptr) scale *= p.q_scale[cursor.kv_head * p.q_scale_stride];
-    if (p.k_scale != nullptr) scale *= p.k_scale[cursor.kv_head * p.k_scale_stride];
+    if (p.q_scale != nullptr) scale *= p.q_scale[kv_head * p.q_scale_stride];
+    if (p.k_scale != nullptr) scale *= p.k_scale[kv_head * p.k_scale_stride];
     const bool from_start = cursor.tile == 0;
     const int tiles = int(min(tiles_left, int64_t(cursor.request.tiles - cursor.tile)));
 #pragma unroll 1
@@ -91,7 +98,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
       uint32_t prob[C::kTokenMmas][C::kRowMmas][2];
       scores<C>(s, nextSlot_sync(std::false_type{}), q, query, first_row);
       const int token =
-          (cursor.request.first_tile + cursor.tile + i) * C::kTileTokens + team * C::kTokens;
+          ((cursor.request.first_tile + cursor.tile + i) << p.tile_shift) + slice * C::kTokens;
       scaleAndMask<C>(p, cursor, scale, s, token, first_row);
       weights<C>(state, s, prob);
       const uint32_t v_slot = nextSlot_sync(std::true_type{});
@@ -104,19 +111,27 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
       }
     }
     const bool whole = from_start && cursor.tile + tiles == cursor.request.tiles;
-    finishSegment_sync<C>(p, cursor, state, smem,
-                          whole ? nullptr : partialSlot(p, blockIdx.x, holds_first_tile ? 0 : 1));
+    finishSegment_sync<C>(
+        p, cursor, state, smem,
+        whole ? nullptr : partialSlot(p, blockIdx.x, holds_first_tile ? 0 : 1, 0));
     holds_first_tile = false;
     tiles_left -= tiles;
-    if (tiles_left > 0) cursor.nextItem(p, C::kTileTokens);
+    if (tiles_left > 0) cursor.nextItem(p);
   }
   ptx::copyAsyncWait<0>();
 }
 
 template <typename C>
 constexpr KernelRecord makeRecord(const char* name) {
-  return KernelRecord{name,      &decode<C>,      C::kRowTile, C::kTokens,
-                      C::kTeams, C::kBlocksPerSm, C::kThreads, int32_t(sizeof(Smem<C>))};
+  return KernelRecord{name,
+                      &decode<C>,
+                      C::kRowTile,
+                      C::kTokens,
+                      C::kTeams,
+                      C::kMaxHeadGroup,
+                      C::kBlocksPerSm,
+                      C::kThreads,
+                      int32_t(sizeof(Smem<C>))};
 }
 
 }  // namespace xqa::mma_sync

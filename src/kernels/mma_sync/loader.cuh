@@ -12,19 +12,28 @@ namespace xqa::mma_sync {
 template <typename C>
 class Loader {
  public:
-  __device__ Loader(const DecodeParams& params, const Cursor& start, int64_t tiles,
-                    uint32_t ring_address, int team_index, int warp_in_team)
+  // slice: which kTokens of a tile; member: this warp among those that fill the slice's rings
+  // together. rings: shared address of the first one, one ring a KV head.
+  __device__ Loader(const DecodeParams& params, const Cursor& start, int64_t tiles, uint32_t rings,
+                    int slice, int member)
       : p_(params),
         cursor_(start),
         tiles_left_(tiles),
         policy_(ptx::evictFirstPolicy()),
-        ring_(ring_address),
-        team_(team_index),
-        warp_(warp_in_team),
+        slice_(slice),
         lane_(threadIdx.x % 32),
         whole_pages_(params.page_tokens % C::kTokens == 0 && params.mask == nullptr),
-        pages_per_tile_(C::kTileTokens / params.page_tokens),
-        tokens_over_(C::kTileTokens % params.page_tokens) {
+        pages_per_tile_((1 << params.tile_shift) / params.page_tokens),
+        tokens_over_((1 << params.tile_shift) % params.page_tokens) {
+    const int chunks = kChunks << params.head_shift;  // of a token, a power of two
+    const int head = (lane_ & (chunks - 1)) / kChunks;
+    chunk_ = lane_ % kChunks;
+    constexpr int kTokensPerCopy = 32 / kChunks;
+    first_ =
+        (member * kTokensPerCopy >> params.head_shift) + (lane_ / kChunks >> params.head_shift);
+    k_offset_ = head * params.k_strides.head * kElementBytes + chunk_ * 16;
+    v_offset_ = head * params.v_strides.head * kElementBytes + chunk_ * 16;
+    ring_ = rings + head * C::kSlots * C::kSlotBytes;
     if (tiles_left_ > 0) beginItem();
   }
 
@@ -34,11 +43,11 @@ class Loader {
   __device__ __forceinline__ void issue() {
     if (tiles_left_ > 0) {
       if constexpr (!kIsV) {
-        copyTile(static_cast<const unsigned char*>(p_.k_cache), p_.k_strides);
+        copyTile(static_cast<const unsigned char*>(p_.k_cache) + k_offset_, p_.k_strides);
         // Ahead of its use by a tile's math, which is about what a lookup takes.
         if (cursor_.tile + 1 < cursor_.request.tiles) next_ = nextPlace();
       } else {
-        copyTile(static_cast<const unsigned char*>(p_.v_cache), p_.v_strides);
+        copyTile(static_cast<const unsigned char*>(p_.v_cache) + v_offset_, p_.v_strides);
         if (--tiles_left_ > 0) advance();
       }
     }
@@ -47,9 +56,9 @@ class Loader {
   }
 
  private:
-  static constexpr int kChunks = C::kRowBytes / 16;    // 16-byte chunks of a token
-  static constexpr int kTokensPerCopy = 32 / kChunks;  // tokens that one warp-wide copy takes
-  static constexpr int kTokensPerStep = kTokensPerCopy * C::kTeamWarps;
+  static constexpr int kChunks = C::kRowBytes / 16;  // 16-byte chunks of a token
+  // Tokens that one round of copies takes: members grow with the heads that share a copy.
+  static constexpr int kTokensPerStep = 32 / kChunks * C::kTeamWarps;
   static constexpr int kElementBytes = C::kE4m3 ? 1 : 2;
 
   // Of the tile's first token, for all lanes, where whole pages hold whole tiles; else of the
@@ -61,7 +70,7 @@ class Loader {
   };
 
   __device__ __forceinline__ int firstToken() const {
-    return (cursor_.request.first_tile + cursor_.tile) * C::kTileTokens + team_ * C::kTokens;
+    return ((cursor_.request.first_tile + cursor_.tile) << p_.tile_shift) + slice_ * C::kTokens;
   }
 
   // A draft token hidden by the mask from every row is as good as absent.
@@ -107,13 +116,13 @@ class Loader {
       next.in_page -= p_.page_tokens;
       ++next.index;
     }
-    lookUp(next, firstToken() + C::kTileTokens);
+    lookUp(next, firstToken() + (1 << p_.tile_shift));
     return next;
   }
 
   __device__ __forceinline__ void advance() {
     if (++cursor_.tile == cursor_.request.tiles) {
-      cursor_.nextItem(p_, C::kTileTokens);
+      cursor_.nextItem(p_);
       beginItem();
     } else {
       place_ = next_;
@@ -129,10 +138,11 @@ class Loader {
 
   __device__ __forceinline__ void copyTile(const unsigned char* cache,
                                            const xqaCacheStrides_t& strides) {
-    const int chunk = lane_ % kChunks;
-    const int first = warp_ * kTokensPerCopy + lane_ / kChunks;
+    const int chunk = chunk_;
+    const int first = first_;
     const uint32_t to = ring_ + slot_ * C::kSlotBytes;
-    cache += (cursor_.kv_head * strides.head) * kElementBytes + chunk * 16;
+    cache +=
+        (static_cast<int64_t>(cursor_.head_group) << p_.head_shift) * strides.head * kElementBytes;
     if (whole_pages_) {
       const int64_t step = strides.token * (kTokensPerStep * kElementBytes);
       const unsigned char* from =
@@ -158,7 +168,7 @@ class Loader {
           place_.page < 0
               ? -1
               : (place_.page * strides.page + place_.in_page * strides.token) * kElementBytes;
-#pragma unroll
+#pragma unroll 2
       for (int token = 0; token < C::kTokens; token += kTokensPerStep) {
         const int t = token + first;
         const bool valid = __shfl_sync(~0u, place_.page, t) >= 0;
@@ -173,8 +183,11 @@ class Loader {
   Cursor cursor_;
   int64_t tiles_left_;
   uint64_t policy_;
-  uint32_t ring_;  // shared address of the team's first slot
-  int team_, warp_, lane_;
+  uint32_t ring_;  // shared address of the ring that this lane writes to
+  int slice_, lane_;
+  int chunk_;                    // of its token's row, in 16 bytes
+  int first_;                    // token of the lane's first copy in the slice
+  int64_t k_offset_, v_offset_;  // bytes: the lane's head in the group and its chunk
   bool whole_pages_;  // pages hold whole tiles and every token of [first, len) is seen by some row
   int pages_per_tile_, tokens_over_;  // from a tile's place to the next one's
   Place place_ = {};

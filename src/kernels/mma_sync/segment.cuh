@@ -16,56 +16,62 @@ __device__ void loadQuery(const DecodeParams& p, const Cursor& c, unsigned char*
   const int rows = c.request.tokens * p.group_size;
   const int64_t base = p.q_offsets != nullptr ? c.request.row0 * p.q_strides.token
                                               : c.request_index * p.q_strides.batch;
-  for (int i = threadIdx.x; i < C::kRowTile * kChunks; i += C::kThreads) {
-    const int row = i / kChunks;
+#pragma unroll 1
+  for (int i = threadIdx.x; i < (C::kRowTile * kChunks) << p.head_shift; i += C::kThreads) {
+    const int smem_row = i / kChunks;
+    const int row = smem_row % C::kRowTile;
+    const int kv_head = (c.head_group << p.head_shift) + smem_row / C::kRowTile;
     const int chunk = i % kChunks;
     const int global_row = c.row_block * C::kRowTile + row;
     uint4 value = make_uint4(0, 0, 0, 0);
     if (global_row < rows) {
       const int token = global_row / p.group_size;
-      const int head = c.kv_head * p.group_size + global_row % p.group_size;
+      const int head = kv_head * p.group_size + global_row % p.group_size;
       value = *reinterpret_cast<const uint4*>(q + base + token * p.q_strides.token +
                                               head * p.q_strides.head + chunk * 8);
     }
     if constexpr (C::kE4m3) {
       // Four neighbours of a lane are widened as one pair for k 2c and one for k 2c + 8.
       const int word = (chunk & 1) * 2;
-      uint32_t* low = reinterpret_cast<uint32_t*>(to + swizzled<C::kHeadDim * 2>(row, chunk & ~1));
-      uint32_t* high = reinterpret_cast<uint32_t*>(to + swizzled<C::kHeadDim * 2>(row, chunk | 1));
+      uint32_t* low =
+          reinterpret_cast<uint32_t*>(to + swizzled<C::kHeadDim * 2>(smem_row, chunk & ~1));
+      uint32_t* high =
+          reinterpret_cast<uint32_t*>(to + swizzled<C::kHeadDim * 2>(smem_row, chunk | 1));
       low[word] = value.x;
       high[word] = value.y;
       low[word + 1] = value.z;
       high[word + 1] = value.w;
     } else {
-      *reinterpret_cast<uint4*>(to + swizzled<C::kHeadDim * 2>(row, chunk)) = value;
+      *reinterpret_cast<uint4*>(to + swizzled<C::kHeadDim * 2>(smem_row, chunk)) = value;
     }
   }
 }
 
-// One thread a row: turns the teams' maxima into the weights of their sums and writes the row's
-// statistics, to the partial result or as the LSE.
+// One thread a row of a KV head of the group: turns the maxima of that head's teams into the
+// weights of their sums and writes the row's statistics, to the partial result or as the LSE. Team
+// t has KV head t % 2^head_shift.
 template <typename C>
 __device__ __forceinline__ void weighTeams(const DecodeParams& p, const Cursor& c, Smem<C>& smem,
-                                           int row, float* partial) {
+                                           int member, int row, float* partial) {
   if (!rowExists(p, c, row)) return;
   float top = -CUDART_INF_F;
-#pragma unroll
-  for (int t = 0; t < C::kTeams; ++t) top = fmaxf(top, smem.max_log2[t][row]);
+  for (int t = member; t < C::kTeams; t += 1 << p.head_shift)
+    top = fmaxf(top, smem.max_log2[t][row]);
   float total = 0.0f;
-#pragma unroll
-  for (int t = 0; t < C::kTeams; ++t)
+  for (int t = member; t < C::kTeams; t += 1 << p.head_shift) {
     total += smem.sum[t][row] * weightLog2(smem.max_log2[t][row], top);
+  }
   float factor = 1.0f;
   if (partial != nullptr) {
-    partial[C::kRowTile * C::kHeadDim + row] = top;
-    partial[C::kRowTile * (C::kHeadDim + 1) + row] = total;
+    partial += member * C::kRowTile * (C::kHeadDim + 2) + C::kRowTile * C::kHeadDim;
+    partial[row] = top;
+    partial[C::kRowTile + row] = total;
   } else {
-    const OutputRow o = finishRow(p, c, row, top, total, true);
-    smem.out_offset[row] = o.out;
+    const OutputRow o = finishRow(p, c, member, row, top, total, true);
+    smem.out_offset[member][row] = o.out;
     factor = o.factor;
   }
-#pragma unroll
-  for (int t = 0; t < C::kTeams; ++t) {
+  for (int t = member; t < C::kTeams; t += 1 << p.head_shift) {
     smem.max_log2[t][row] = weightLog2(smem.max_log2[t][row], top) * factor;
   }
 }
@@ -95,8 +101,8 @@ __device__ void finishSegment_sync(const DecodeParams& p, const Cursor& c, Softm
     }
   }
   __syncthreads();
-  for (int row = threadIdx.x; row < C::kRowTile; row += C::kThreads) {
-    weighTeams<C>(p, c, smem, row, partial);
+  for (int i = threadIdx.x; i < (C::kRowTile << p.head_shift); i += C::kThreads) {
+    weighTeams<C>(p, c, smem, i / C::kRowTile, i % C::kRowTile, partial);
   }
   float* merge = reinterpret_cast<float*>(smem.exchange);  // [kTeams][kRowTile][kChunk + 4]
   constexpr int kStride = C::kChunk + 4;
@@ -116,25 +122,20 @@ __device__ void finishSegment_sync(const DecodeParams& p, const Cursor& c, Softm
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < C::kRowTile * C::kChunk / 4; i += C::kThreads) {
-      const int row = i / (C::kChunk / 4);
+    for (int i = threadIdx.x; i < (C::kRowTile * C::kChunk / 4) << p.head_shift; i += C::kThreads) {
+      const int member = i / (C::kRowTile * C::kChunk / 4);
+      const int row = i / (C::kChunk / 4) % C::kRowTile;
       const int dim = i % (C::kChunk / 4) * 4;
       if (!rowExists(p, c, row)) continue;
       float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-#pragma unroll
-      for (int t = 0; t < C::kTeams; ++t) {
-        const float w = smem.max_log2[t][row];
-        const float4 add =
-            *reinterpret_cast<const float4*>(&merge[(t * C::kRowTile + row) * kStride + dim]);
-        v.x += add.x * w;
-        v.y += add.y * w;
-        v.z += add.z * w;
-        v.w += add.w * w;
+      for (int t = member; t < C::kTeams; t += 1 << p.head_shift) {
+        v = addScaled(v, &merge[(t * C::kRowTile + row) * kStride + dim], smem.max_log2[t][row]);
       }
       if (partial != nullptr) {
-        *reinterpret_cast<float4*>(partial + row * C::kHeadDim + chunk + dim) = v;
+        *reinterpret_cast<float4*>(partial + member * C::kRowTile * (C::kHeadDim + 2) +
+                                   row * C::kHeadDim + chunk + dim) = v;
       } else {
-        storeOutput4(p, smem.out_offset[row] + chunk + dim, v);
+        storeOutput4(p, smem.out_offset[member][row] + chunk + dim, v);
       }
     }
   }
