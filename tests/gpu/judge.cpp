@@ -62,7 +62,8 @@ double relativeNorm(const std::vector<double>& expected, const std::vector<doubl
 std::string judgeRows(const HostProblem& problem, const std::vector<double>& expected,
                       const std::vector<double>& actual) {
   const double bound = errorBound(problem.spec.q_dtype);
-  const xqa::testing::ErrorBounds row_bounds = {2 * bound, 3 * bound};
+  const double quantum = problem.spec.q_dtype == XQA_DTYPE_F16 ? 0x1p-24 : 0x1p-133;
+  const xqa::testing::ErrorBounds row_bounds = {2 * bound, 3 * bound, quantum};
   const xqa::testing::Comparison comparison = xqa::testing::compareRows(
       expected, actual, problem.shape.num_q_heads, problem.spec.head_dim, row_bounds);
   if (!comparison.ok) return comparison.report;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr ErrorBounds kBounds = {1e-3, 1e-2};
+constexpr ErrorBounds kBounds = {1e-3, 1e-2, 0.0};
 constexpr int32_t kHeads = 2, kDim = 4;
 
 // Three rows of two heads, all different.
@@ -68,6 +68,15 @@ TEST(CompareRows, WantsZerosExactly) {
   EXPECT_TRUE(compareRows(zeros, almost, 1, 4, kBounds).ok);
   almost[2] = 1e-30;
   EXPECT_FALSE(compareRows(zeros, almost, 1, 4, kBounds).ok);
+}
+
+TEST(CompareRows, AllowsOneStepOfSubnormalNumbers) {
+  const ErrorBounds bounds = {1e-3, 1e-2, 0x1p-24};
+  const std::vector<double> expected = {3 * 0x1p-24, 0.0};
+  EXPECT_TRUE(compareRows(expected, {2 * 0x1p-24, 0x1p-24}, 1, 2, bounds).ok);
+  EXPECT_FALSE(compareRows(expected, {5 * 0x1p-24, 0.0}, 1, 2, bounds).ok);
+  EXPECT_FALSE(compareRows({0.0, 0.0}, {0x1p-24, 0.0}, 1, 2, bounds).ok);
+  EXPECT_FALSE(compareRows({1.0, 1.0}, {1.01, 1.0}, 1, 2, bounds).ok);
 }
 
 TEST(CompareRows, JudgesTheLargestErrorToo) {
