@@ -110,25 +110,32 @@ __device__ __forceinline__ uint32_t loadShared32(uint32_t address) {
   return value;
 }
 
-// Two e4m3 codes (low 16 bits) to f16 or bf16, exactly; 0x7F and 0xFF give NaN.
+// Four e4m3 codes to two pairs of f16 or bf16, exactly; 0x7F and 0xFF give NaN.
 template <bool kBf16>
-__device__ __forceinline__ uint32_t widenE4m3(uint32_t codes) {
-  uint32_t half2;
+__device__ __forceinline__ void widenE4m3(uint32_t codes, uint32_t& low, uint32_t& high) {
 #if __CUDA_ARCH__ >= 890
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(half2) : "h"(static_cast<uint16_t>(codes)));
+  // cvt ("Data Movement: cvt"), .e4m3x2
+  asm("{\n\t.reg .b16 a, b;\n\tmov.b32 {a, b}, %2;\n\tcvt.rn.f16x2.e4m3x2 %0, a;\n\t"
+      "cvt.rn.f16x2.e4m3x2 %1, b;\n\t}"
+      : "=r"(low), "=r"(high)
+      : "r"(codes));
 #else
   // e4m3 and f16 differ in exponent width and bias: shift into place, then scale by 2^8.
-  const uint32_t spread = __byte_perm(codes, 0, 0x1404);
-  uint32_t bits = (spread & 0x80008000u) | ((spread & 0x7F007F00u) >> 1);
-  const __half2 scaled = __hmul2(*reinterpret_cast<__half2*>(&bits), __float2half2_rn(256.0f));
-  half2 = *reinterpret_cast<const uint32_t*>(&scaled) |
-          __hgt2_mask(__habs2(scaled), __float2half2_rn(448.0f));  // the NaN codes came out as 480
+  const auto widen = [](uint32_t spread) {
+    uint32_t bits = (spread & 0x80008000u) | ((spread & 0x7F007F00u) >> 1);
+    const __half2 scaled = __hmul2(*reinterpret_cast<__half2*>(&bits), __float2half2_rn(256.0f));
+    return *reinterpret_cast<const uint32_t*>(&scaled) |
+           __hgt2_mask(__habs2(scaled), __float2half2_rn(448.0f));  // the NaN codes came out as 480
+  };
+  low = widen(__byte_perm(codes, 0, 0x1404));
+  high = widen(__byte_perm(codes, 0, 0x3424));
 #endif
   if constexpr (kBf16) {
-    const float2 f = __half22float2(*reinterpret_cast<__half2*>(&half2));
-    return pack<true>(f.x, f.y);
+    const float2 l = __half22float2(*reinterpret_cast<__half2*>(&low));
+    const float2 h = __half22float2(*reinterpret_cast<__half2*>(&high));
+    low = pack<true>(l.x, l.y);
+    high = pack<true>(h.x, h.y);
   }
-  return half2;
 }
 
 }  // namespace xqa::ptx

@@ -34,11 +34,11 @@ struct Config {
   static constexpr int kTeams = 4 / kTeamWarps;
   static constexpr int kWarpRows = kRowTile / kTeamWarps;
   static constexpr int kRowBytes = kHeadDim * Cache::kBytes;
-  static constexpr int kTokens = kRowBytes <= 128 ? 32 : 16;
+  static constexpr int kTokens = kRowBytes <= 128 && kWarpRows * kHeadDim < 4096 ? 32 : 16;
   static constexpr int kSlotBytes = kTokens * kRowBytes;
   // KV heads side by side: one token's bytes of neighbouring heads then arrive as one stretch of up
   // to 512 bytes.
-  static constexpr int kMaxHeadGroup = kTeamWarps > 1
+  static constexpr int kMaxHeadGroup = kTeamWarps > 1 || kWarpRows* kHeadDim >= 4096
                                            ? 1
                                            : imin(4, imin(512 / kRowBytes,
                                                           imax(1, 8192 / (kRowTile * kHeadDim))));
@@ -49,6 +49,9 @@ struct Config {
   static constexpr int kDimMmas = kHeadDim / 16;
   static constexpr int kChunk =
       imin(kHeadDim, imax(16, 512 / kRowTile));  // of head_dim, in the merge
+  __device__ static int headShift(const DecodeParams& p) {
+    return kMaxHeadGroup == 1 ? 0 : p.head_shift;
+  }
   static constexpr int kQueryBytes = kMaxHeadGroup * kRowTile * kHeadDim * 2;
   static constexpr int kMergeBytes = kTeams * kRowTile * (kChunk + 4) * 4;
   static constexpr int kExchangeBytes = imax(kQueryBytes, kMergeBytes);

@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   const int first_row = warp % C::kTeamWarps * C::kWarpRows;
   // Of the teams, 2^head_shift neighbours have a KV head each and the same tokens; they load
   // together.
-  const int slice = team >> p.head_shift;
-  const int member = team & ((1 << p.head_shift) - 1);
-  const int loaders = C::kTeamWarps > 1 ? C::kTeamWarps : 1 << p.head_shift;
+  const int slice = team >> C::headShift(p);
+  const int member = team & ((1 << C::headShift(p)) - 1);
+  const int loaders = C::kTeamWarps > 1 ? C::kTeamWarps : 1 << C::headShift(p);
   const uint32_t ring = ptx::sharedAddress(smem.ring[team]);
   const uint32_t query = ptx::sharedAddress(smem.exchange) + member * C::kRowTile * C::kHeadDim * 2;
   Loader<C> loader(p, cursor, tiles_left, ptx::sharedAddress(smem.ring[team - member]), slice,
@@ -63,10 +63,10 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   constexpr int kAhead = C::kSlots - 1;  // slots that are in flight while one is used
 #pragma unroll 1
   for (int i = 0; i < kAhead / 2; ++i) {
-    loader.template issue<false>();
-    loader.template issue<true>();
+    loader.template issue<false>(2 * i);
+    loader.template issue<true>(2 * i + 1);
   }
-  if constexpr (kAhead % 2 == 1) loader.template issue<false>();
+  if constexpr (kAhead % 2 == 1) loader.template issue<false>(kAhead - 1);
 
   Softmax<C> state;
   QueryFragments<C> q;
@@ -75,9 +75,11 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   const auto nextSlot_sync = [&](auto is_v) {
     ptx::copyAsyncWait<kAhead - 1>();
     loaders_sync(slice, loaders);
-    loader.template issue<(decltype(is_v)::value != (kAhead % 2 == 1))>();
+    // Into the slot before, which every warp has left.
+    loader.template issue<(decltype(is_v)::value != (kAhead % 2 == 1))>(slot == 0 ? kAhead
+                                                                                  : slot - 1);
     const uint32_t address = ring + slot * C::kSlotBytes;
-    slot = slot + 1 == C::kSlots ? 0 : slot + 1;
+    slot = slot == kAhead ? 0 : slot + 1;
     return address;
   };
   while (tiles_left > 0) {
@@ -86,7 +88,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
     state.reset();
     __syncthreads();
     q.loadAll(query, first_row);
-    const int kv_head = (cursor.head_group << p.head_shift) + member;
+    const int kv_head = (cursor.head_group << C::headShift(p)) + member;
     float scale = p.softmax_scale;
     if (p.q_scale != nullptr) scale *= p.q_scale[kv_head * p.q_scale_stride];
     if (p.k_scale != nullptr) scale *= p.k_scale[kv_head * p.k_scale_stride];

@@ -18,40 +18,38 @@ class Loader {
                     int slice, int member)
       : p_(params),
         cursor_(start),
-        tiles_left_(tiles),
+        tiles_left_(static_cast<int>(tiles)),
         policy_(ptx::evictFirstPolicy()),
         slice_(slice),
         lane_(threadIdx.x % 32),
         whole_pages_(params.page_tokens % C::kTokens == 0 && params.mask == nullptr),
-        pages_per_tile_((1 << params.tile_shift) / params.page_tokens),
-        tokens_over_((1 << params.tile_shift) % params.page_tokens) {
-    const int chunks = kChunks << params.head_shift;  // of a token, a power of two
-    const int head = (lane_ & (chunks - 1)) / kChunks;
-    chunk_ = lane_ % kChunks;
+        pages_per_tile_(static_cast<int>((1u << params.tile_shift) /
+                                         static_cast<unsigned>(params.page_tokens))),
+        tokens_over_((1 << params.tile_shift) - pages_per_tile_ * params.page_tokens) {
+    const int head_shift = C::headShift(params);
+    const int chunks = kChunks << head_shift;  // of a token, a power of two
+    head_ = (lane_ & (chunks - 1)) / kChunks;
     constexpr int kTokensPerCopy = 32 / kChunks;
-    first_ =
-        (member * kTokensPerCopy >> params.head_shift) + (lane_ / kChunks >> params.head_shift);
-    k_offset_ = head * params.k_strides.head * kElementBytes + chunk_ * 16;
-    v_offset_ = head * params.v_strides.head * kElementBytes + chunk_ * 16;
-    ring_ = rings + head * C::kSlots * C::kSlotBytes;
+    first_ = (member * kTokensPerCopy >> head_shift) + (lane_ / kChunks >> head_shift);
+    ring_ = rings + head_ * C::kSlots * C::kSlotBytes;
     if (tiles_left_ > 0) beginItem();
   }
 
-  // Issues the copies of the next slot, which the caller knows to be K's or V's, and closes a copy
-  // group, an empty one past the end.
+  // Issues the copies of the next tile's K or V into a slot and closes a copy group, an empty one
+  // past the end. The caller alternates between K and V.
   template <bool kIsV>
-  __device__ __forceinline__ void issue() {
+  __device__ __forceinline__ void issue(int slot) {
     if (tiles_left_ > 0) {
       if constexpr (!kIsV) {
-        copyTile(static_cast<const unsigned char*>(p_.k_cache) + k_offset_, p_.k_strides);
+        copyTile(static_cast<const unsigned char*>(p_.k_cache), p_.k_strides, slot);
         // Ahead of its use by a tile's math, which is about what a lookup takes.
-        if (cursor_.tile + 1 < cursor_.request.tiles) next_ = nextPlace();
+        if (cursor_.tile + 1 < cursor_.request.tiles)
+          next_page_ = pageOf(nextPlace().index, firstToken() + (1 << p_.tile_shift));
       } else {
-        copyTile(static_cast<const unsigned char*>(p_.v_cache) + v_offset_, p_.v_strides);
+        copyTile(static_cast<const unsigned char*>(p_.v_cache), p_.v_strides, slot);
         if (--tiles_left_ > 0) advance();
       }
     }
-    slot_ = slot_ + 1 == C::kSlots ? 0 : slot_ + 1;
     ptx::copyAsyncCommit();
   }
 
@@ -85,7 +83,8 @@ class Loader {
     return false;
   }
 
-  __device__ __forceinline__ void lookUp(Place& place, int first_token) const {
+  // The page at an index of page_table, for the tile that begins at first_token.
+  __device__ __forceinline__ int pageOf(int index, int first_token) const {
     const Request& r = cursor_.request;
     bool visible;
     if (whole_pages_) {
@@ -94,20 +93,16 @@ class Loader {
       const int token = first_token + lane_;
       visible = lane_ < C::kTokens && token >= r.first && token < r.len && seenByDraft(token);
     }
-    place.page = -1;
-    if (visible) {
-      place.page = p_.page_table != nullptr
-                       ? p_.page_table[cursor_.request_index * p_.page_table_stride + place.index]
-                       : cursor_.request_index;
-    }
+    if (!visible) return -1;
+    if (p_.page_table == nullptr) return cursor_.request_index;
+    return p_.page_table[cursor_.request_index * p_.page_table_stride + index];
   }
 
   __device__ __forceinline__ void beginItem() {
     const unsigned token = firstToken() + (whole_pages_ ? 0 : lane_);
     place_.index = static_cast<int>(token / static_cast<unsigned>(p_.page_tokens));
     place_.in_page = static_cast<int>(token) - place_.index * p_.page_tokens;
-    lookUp(place_, firstToken());
-    beginTile();
+    place_.page = pageOf(place_.index, firstToken());
   }
 
   __device__ __forceinline__ Place nextPlace() const {
@@ -116,7 +111,6 @@ class Loader {
       next.in_page -= p_.page_tokens;
       ++next.index;
     }
-    lookUp(next, firstToken() + (1 << p_.tile_shift));
     return next;
   }
 
@@ -125,30 +119,27 @@ class Loader {
       cursor_.nextItem(p_);
       beginItem();
     } else {
-      place_ = next_;
-      beginTile();
+      place_ = nextPlace();
+      place_.page = next_page_;
     }
   }
 
-  // Tokens of the tile that any row may see, relative to its first: the same for K and V.
-  __device__ __forceinline__ void beginTile() {
-    first_visible_ = cursor_.request.first - firstToken();
-    end_visible_ = cursor_.request.len - firstToken();
-  }
-
   __device__ __forceinline__ void copyTile(const unsigned char* cache,
-                                           const xqaCacheStrides_t& strides) {
-    const int chunk = chunk_;
+                                           const xqaCacheStrides_t& strides, int slot) {
+    const int chunk = lane_ % kChunks;
     const int first = first_;
-    const uint32_t to = ring_ + slot_ * C::kSlotBytes;
-    cache +=
-        (static_cast<int64_t>(cursor_.head_group) << p_.head_shift) * strides.head * kElementBytes;
+    const uint32_t to = ring_ + slot * C::kSlotBytes;
+    const int64_t kv_head = (cursor_.head_group << C::headShift(p_)) + head_;
+    cache += kv_head * strides.head * kElementBytes + chunk * 16;
+    // Tokens that any row may see, relative to the tile's first.
+    const int first_visible = cursor_.request.first - firstToken();
+    const int end_visible = cursor_.request.len - firstToken();
     if (whole_pages_) {
       const int64_t step = strides.token * (kTokensPerStep * kElementBytes);
       const unsigned char* from =
           cache +
           (place_.page * strides.page + (place_.in_page + first) * strides.token) * kElementBytes;
-      if (first_visible_ <= 0 && end_visible_ >= C::kTokens) {
+      if (first_visible <= 0 && end_visible >= C::kTokens) {
 #pragma unroll
         for (int token = 0; token < C::kTokens; token += kTokensPerStep) {
           ptx::copyAsync16(to + swizzled<C::kRowBytes>(token + first, chunk), from, 16, policy_);
@@ -157,7 +148,7 @@ class Loader {
       } else {
 #pragma unroll 1
         for (int t = first; t < C::kTokens; t += kTokensPerStep) {
-          const bool valid = place_.page >= 0 && t >= first_visible_ && t < end_visible_;
+          const bool valid = place_.page >= 0 && t >= first_visible && t < end_visible;
           ptx::copyAsync16(to + swizzled<C::kRowBytes>(t, chunk), valid ? from : cache,
                            valid ? 16 : 0, policy_);
           from += step;
@@ -181,20 +172,16 @@ class Loader {
 
   const DecodeParams& p_;
   Cursor cursor_;
-  int64_t tiles_left_;
+  int tiles_left_;
   uint64_t policy_;
   uint32_t ring_;  // shared address of the ring that this lane writes to
   int slice_, lane_;
-  int chunk_;                    // of its token's row, in 16 bytes
-  int first_;                    // token of the lane's first copy in the slice
-  int64_t k_offset_, v_offset_;  // bytes: the lane's head in the group and its chunk
+  int head_;          // KV head in the group that this lane copies
+  int first_;         // token of the lane's first copy in the slice
   bool whole_pages_;  // pages hold whole tiles and every token of [first, len) is seen by some row
   int pages_per_tile_, tokens_over_;  // from a tile's place to the next one's
   Place place_ = {};
-  Place next_ = {};
-  int first_visible_ = 0;
-  int end_visible_ = 0;
-  int slot_ = 0;
+  int next_page_ = -1;  // of the next tile in the item
 };
 
 }  // namespace xqa::mma_sync

@@ -54,9 +54,10 @@ __device__ __forceinline__ void accumulateVisible(
             const int dim = d * 16 + (C::kE4m3 ? lane / 4 * 2 + half : lane / 4 + half * 8);
             const uint32_t address =
                 slot + swizzled<C::kRowBytes>(t, dim * kBytes / 16) + dim * kBytes % 16;
-            const uint32_t word = ptx::loadShared32(address & ~3u) >> (address % 4 * 8);
-            const float value =
-                ptx::unpack<C::kBf16>(C::kE4m3 ? ptx::widenE4m3<C::kBf16>(word & 0xFF) : word);
+            uint32_t word = ptx::loadShared32(address & ~3u) >> (address % 4 * 8);
+            uint32_t unused;
+            if constexpr (C::kE4m3) ptx::widenE4m3<C::kBf16>(word, word, unused);
+            const float value = ptx::unpack<C::kBf16>(word);
             state.out[d][n][half * 2 + j] += weight * value;
           }
         }

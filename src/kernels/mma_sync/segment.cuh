@@ -17,10 +17,10 @@ __device__ void loadQuery(const DecodeParams& p, const Cursor& c, unsigned char*
   const int64_t base = p.q_offsets != nullptr ? c.request.row0 * p.q_strides.token
                                               : c.request_index * p.q_strides.batch;
 #pragma unroll 1
-  for (int i = threadIdx.x; i < (C::kRowTile * kChunks) << p.head_shift; i += C::kThreads) {
+  for (int i = threadIdx.x; i < (C::kRowTile * kChunks) << C::headShift(p); i += C::kThreads) {
     const int smem_row = i / kChunks;
     const int row = smem_row % C::kRowTile;
-    const int kv_head = (c.head_group << p.head_shift) + smem_row / C::kRowTile;
+    const int kv_head = (c.head_group << C::headShift(p)) + smem_row / C::kRowTile;
     const int chunk = i % kChunks;
     const int global_row = c.row_block * C::kRowTile + row;
     uint4 value = make_uint4(0, 0, 0, 0);
@@ -55,10 +55,10 @@ __device__ __forceinline__ void weighTeams(const DecodeParams& p, const Cursor& 
                                            int member, int row, float* partial) {
   if (!rowExists(p, c, row)) return;
   float top = -CUDART_INF_F;
-  for (int t = member; t < C::kTeams; t += 1 << p.head_shift)
+  for (int t = member; t < C::kTeams; t += 1 << C::headShift(p))
     top = fmaxf(top, smem.max_log2[t][row]);
   float total = 0.0f;
-  for (int t = member; t < C::kTeams; t += 1 << p.head_shift) {
+  for (int t = member; t < C::kTeams; t += 1 << C::headShift(p)) {
     total += smem.sum[t][row] * weightLog2(smem.max_log2[t][row], top);
   }
   float factor = 1.0f;
@@ -71,7 +71,7 @@ __device__ __forceinline__ void weighTeams(const DecodeParams& p, const Cursor& 
     smem.out_offset[member][row] = o.out;
     factor = o.factor;
   }
-  for (int t = member; t < C::kTeams; t += 1 << p.head_shift) {
+  for (int t = member; t < C::kTeams; t += 1 << C::headShift(p)) {
     smem.max_log2[t][row] = weightLog2(smem.max_log2[t][row], top) * factor;
   }
 }
@@ -101,7 +101,7 @@ __device__ void finishSegment_sync(const DecodeParams& p, const Cursor& c, Softm
     }
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < (C::kRowTile << p.head_shift); i += C::kThreads) {
+  for (int i = threadIdx.x; i < (C::kRowTile << C::headShift(p)); i += C::kThreads) {
     weighTeams<C>(p, c, smem, i / C::kRowTile, i % C::kRowTile, partial);
   }
   float* merge = reinterpret_cast<float*>(smem.exchange);  // [kTeams][kRowTile][kChunk + 4]
@@ -122,13 +122,14 @@ __device__ void finishSegment_sync(const DecodeParams& p, const Cursor& c, Softm
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < (C::kRowTile * C::kChunk / 4) << p.head_shift; i += C::kThreads) {
+    for (int i = threadIdx.x; i < (C::kRowTile * C::kChunk / 4) << C::headShift(p);
+         i += C::kThreads) {
       const int member = i / (C::kRowTile * C::kChunk / 4);
       const int row = i / (C::kChunk / 4) % C::kRowTile;
       const int dim = i % (C::kChunk / 4) * 4;
       if (!rowExists(p, c, row)) continue;
       float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      for (int t = member; t < C::kTeams; t += 1 << p.head_shift) {
+      for (int t = member; t < C::kTeams; t += 1 << C::headShift(p)) {
         v = addScaled(v, &merge[(t * C::kRowTile + row) * kStride + dim], smem.max_log2[t][row]);
       }
       if (partial != nullptr) {

@@ -73,8 +73,7 @@ __device__ __forceinline__ void scores(float (&s)[C::kTokenMmas][C::kRowMmas][4]
         ptx::loadMatrix4(r, slot + swizzled<C::kRowBytes>(token, k * 2 + lane / 16));
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          a[m][i / 2][i % 2] = ptx::widenE4m3<C::kBf16>(r[i]);
-          a[m][i / 2][i % 2 + 2] = ptx::widenE4m3<C::kBf16>(r[i] >> 16);
+          ptx::widenE4m3<C::kBf16>(r[i], a[m][i / 2][i % 2], a[m][i / 2][i % 2 + 2]);
         }
       } else {
         ptx::loadMatrix4(a[m][0], slot + swizzled<C::kRowBytes>(token, k * 4 + lane / 16));
@@ -238,9 +237,8 @@ __device__ __forceinline__ void accumulate(Softmax<C>& state, uint32_t slot,
             r, slot + swizzled<C::kRowBytes>(m * 16 + lane % 16, d + lane / 16));
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          const uint32_t pairs = __byte_perm(r[i], 0, 0x3120);
-          a[i / 2][i % 2 * 2] = ptx::widenE4m3<C::kBf16>(pairs);
-          a[i / 2][i % 2 * 2 + 1] = ptx::widenE4m3<C::kBf16>(pairs >> 16);
+          ptx::widenE4m3<C::kBf16>(__byte_perm(r[i], 0, 0x3120), a[i / 2][i % 2 * 2],
+                                   a[i / 2][i % 2 * 2 + 1]);
         }
       } else {
         const int token = m * 16 + lane % 8 + lane / 16 * 8;
