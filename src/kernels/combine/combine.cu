@@ -17,11 +17,11 @@ struct Split {
   int parts;  // below 2: nothing to merge
 };
 
-// The item that holds a position, with its parts.
-__device__ Split splitAt(const DecodeParams& p, const Schedule& schedule, const EvenSplit& even,
-                         int64_t position) {
+// The item that holds a position, with its parts. All threads of the block.
+__device__ Split splitAt_sync(const DecodeParams& p, const Schedule& schedule,
+                              const EvenSplit& even, int64_t position) {
   Split s;
-  s.cursor = schedule.locate(p, position);
+  s.cursor = schedule.locate_sync(p, position);
   const int64_t start = position - s.cursor.tile;
   s.first_block = even.owner(start);
   s.first_slot = even.start(s.first_block) == start ? 0 : 1;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kCombineFewThreads)
   const int outer = blockIdx.x / p.batch;
   const int request = blockIdx.x - outer * p.batch;
   const Split split =
-      splitAt(p, schedule, even, outer * schedule.perOuter() + schedule.prefix[request]);
+      splitAt_sync(p, schedule, even, outer * schedule.perOuter() + schedule.prefix[request]);
   // Every block waits, also one without work: the next kernel relies on the decode kernel having
   // finished.
   dependencyWait();
@@ -143,13 +143,26 @@ __global__ void __launch_bounds__(kCombineFewThreads)
     }
     __syncthreads();
     if (warp > 0) continue;
-    for (int w = 1; w < used; ++w) {
-      float4 v[kMaxHeadDim / 128];
+    // One round over the warps' results: a lane each for the weights, then every lane for its
+    // elements.
+    const float own_top = lane < used ? tops[lane] : -CUDART_INF_F;
+    float top = own_top;
+    for (int step = kWarps / 2; step > 0; step /= 2) {
+      top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+    }
+    const float weight = weightLog2(own_top, top);
+    float sum = lane < used ? sums[lane] * weight : 0.0f;
+    for (int step = kWarps / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    merged = Merged();
+    merged.top = __shfl_sync(~0u, top, 0);
+    merged.sum = __shfl_sync(~0u, sum, 0);
+#pragma unroll 4
+    for (int w = 0; w < used; ++w) {
+      const float scale = __shfl_sync(~0u, weight, w);
 #pragma unroll
       for (int d = 0; d < kMaxHeadDim / 128; ++d) {
-        v[d] = *reinterpret_cast<const float4*>(&values[w][d * 128 + lane * 4]);
+        merged.v[d] = addScaled(merged.v[d], &values[w][d * 128 + lane * 4], scale);
       }
-      merged.addPart(tops[w], sums[w], v);
     }
     merged.write(p, split, member, row);
   }
@@ -164,7 +177,7 @@ __global__ void __launch_bounds__(kCombineManyThreads)
   const EvenSplit even(schedule.total(p), p.grid);
   const int boundary = blockIdx.x + 1;
   Split split = {};
-  if (boundary < even.blocks) split = splitAt(p, schedule, even, even.start(boundary));
+  if (boundary < even.blocks) split = splitAt_sync(p, schedule, even, even.start(boundary));
   dependencyWait();
   if (split.parts < 2 || split.first_block != boundary - 1) return;
   for (int i = threadIdx.x / 32; i < p.row_tile << p.head_shift; i += kCombineManyThreads / 32) {

@@ -142,33 +142,28 @@ struct Schedule {
            (p.q_offsets != nullptr ? 1 : p.row_blocks);
   }
 
-  // The place of a position below total().
-  __device__ Cursor locate(const DecodeParams& p, int64_t position) const {
+  // The place of a position below total(). All threads of the block.
+  __device__ Cursor locate_sync(const DecodeParams& p, int64_t position) const {
+    const bool ragged = p.q_offsets != nullptr;
     Cursor c;
     const int outer = int(divide(position, perOuter()));
-    c.head_group = p.q_offsets != nullptr ? outer : outer / p.row_blocks;
-    c.row_block = outer - c.head_group * p.row_blocks;
+    c.head_group = ragged || p.row_blocks == 1 ? outer : outer / p.row_blocks;
+    c.row_block = ragged ? 0 : outer - c.head_group * p.row_blocks;
     int64_t rest = position - outer * perOuter();
-    int low = 0;
-    int high = kScheduleThreads;
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (prefix[middle] <= rest) {
-        low = middle;
-      } else {
-        high = middle;
-      }
-    }
-    rest -= prefix[low];
-    c.request_index = low * chunk(p);
+    const int thread = threadIdx.x;
+    const int found = __syncthreads_count(thread < kScheduleThreads && prefix[thread] <= rest) - 1;
+    rest -= prefix[found];
+    c.request_index = found * chunk(p);
     c.request = loadRequest(p, c.request_index);
     while (rest >= int64_t(c.request.tiles) * c.request.inner_blocks) {
       rest -= int64_t(c.request.tiles) * c.request.inner_blocks;
       c.request = loadRequest(p, ++c.request_index);
     }
-    const int inner = int(rest) / c.request.tiles;
-    c.tile = int(rest) - inner * c.request.tiles;
-    if (p.q_offsets != nullptr) c.row_block = inner;
+    c.tile = int(rest);
+    if (ragged) {
+      c.row_block = int(rest) / c.request.tiles;
+      c.tile -= c.row_block * c.request.tiles;
+    }
     return c;
   }
 };

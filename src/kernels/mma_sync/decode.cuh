@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(C::kThreads, C::kBlocksPerSm)
   if (int(blockIdx.x) >= split.blocks) return;
   const int64_t begin = split.start(blockIdx.x);
   int64_t tiles_left = split.start(blockIdx.x + 1) - begin;
-  Cursor cursor = smem.schedule.locate(p, begin);
+  Cursor cursor = smem.schedule.locate_sync(p, begin);
 
   const int warp = threadIdx.x / 32;
   const int team = warp / C::kTeamWarps;

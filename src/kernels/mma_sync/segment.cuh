@@ -54,12 +54,17 @@ template <typename C>
 __device__ __forceinline__ void weighTeams(const DecodeParams& p, const Cursor& c, Smem<C>& smem,
                                            int member, int row, float* partial) {
   if (!rowExists(p, c, row)) return;
+  const int members = 1 << C::headShift(p);
   float top = -CUDART_INF_F;
-  for (int t = member; t < C::kTeams; t += 1 << C::headShift(p))
-    top = fmaxf(top, smem.max_log2[t][row]);
+#pragma unroll
+  for (int t = 0; t < C::kTeams; ++t) {
+    if ((t & (members - 1)) == member) top = fmaxf(top, smem.max_log2[t][row]);
+  }
   float total = 0.0f;
-  for (int t = member; t < C::kTeams; t += 1 << C::headShift(p)) {
-    total += smem.sum[t][row] * weightLog2(smem.max_log2[t][row], top);
+#pragma unroll
+  for (int t = 0; t < C::kTeams; ++t) {
+    if ((t & (members - 1)) == member)
+      total += smem.sum[t][row] * weightLog2(smem.max_log2[t][row], top);
   }
   float factor = 1.0f;
   if (partial != nullptr) {
@@ -71,7 +76,9 @@ __device__ __forceinline__ void weighTeams(const DecodeParams& p, const Cursor& 
     smem.out_offset[member][row] = o.out;
     factor = o.factor;
   }
-  for (int t = member; t < C::kTeams; t += 1 << C::headShift(p)) {
+#pragma unroll
+  for (int t = 0; t < C::kTeams; ++t) {
+    if ((t & (members - 1)) != member) continue;
     smem.max_log2[t][row] = weightLog2(smem.max_log2[t][row], top) * factor;
   }
 }
@@ -104,6 +111,7 @@ __device__ void finishSegment_sync(const DecodeParams& p, const Cursor& c, Softm
   for (int i = threadIdx.x; i < (C::kRowTile << C::headShift(p)); i += C::kThreads) {
     weighTeams<C>(p, c, smem, i / C::kRowTile, i % C::kRowTile, partial);
   }
+  const int members = 1 << C::headShift(p);
   float* merge = reinterpret_cast<float*>(smem.exchange);  // [kTeams][kRowTile][kChunk + 4]
   constexpr int kStride = C::kChunk + 4;
 #pragma unroll
@@ -129,7 +137,9 @@ __device__ void finishSegment_sync(const DecodeParams& p, const Cursor& c, Softm
       const int dim = i % (C::kChunk / 4) * 4;
       if (!rowExists(p, c, row)) continue;
       float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      for (int t = member; t < C::kTeams; t += 1 << C::headShift(p)) {
+#pragma unroll
+      for (int t = 0; t < C::kTeams; ++t) {
+        if ((t & (members - 1)) != member) continue;
         v = addScaled(v, &merge[(t * C::kRowTile + row) * kStride + dim], smem.max_log2[t][row]);
       }
       if (partial != nullptr) {
